@@ -1,0 +1,46 @@
+"""cfopt: why this decision, and what would have changed it?"""
+
+from cfopt import metrics, problems
+from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
+from cfopt.errors import CfoptError, InputError, MissingExtraError, PredictorError, SolverError
+from cfopt.explain import explain
+from cfopt.explanation import Explanation
+from cfopt.features import Features
+from cfopt.pipeline import Pipeline
+from cfopt.problems import Problem
+from cfopt.proximity import L1, L2, Proximity
+from cfopt.search import MDMM, Counting, Search
+from cfopt.task import Task
+from cfopt.types import Points, Progress, Sense, Status
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "L1",
+    "L2",
+    "MDMM",
+    "Absolute",
+    "CfoptError",
+    "Counting",
+    "Criterion",
+    "Epsilon",
+    "Explanation",
+    "Features",
+    "InputError",
+    "MissingExtraError",
+    "Pipeline",
+    "Points",
+    "PredictorError",
+    "Problem",
+    "Progress",
+    "Proximity",
+    "Relative",
+    "Search",
+    "Sense",
+    "SolverError",
+    "Status",
+    "Task",
+    "explain",
+    "metrics",
+    "problems",
+]

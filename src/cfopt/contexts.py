@@ -1,0 +1,141 @@
+"""The contexts that a caller gives, in whatever form, as one checked batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from cfopt.errors import InputError, PredictorError
+from cfopt.features import Features
+from cfopt.pipeline import Pipeline
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """A batch of contexts.
+
+    Arguments:
+        x: the contexts, `(B, ...)`.
+        features: their names and scales.
+        labels: a label for each row, from a DataFrame's index.
+    """
+
+    x: Tensor
+    features: Features
+    labels: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, given: Any, pipeline: Pipeline, features: Features | None) -> Contexts:
+        """Read a tensor, an array, a list or a DataFrame, of one context or many.
+
+        A vector or a single image becomes a batch of one. Tensors keep dtype and device; anything
+        else takes those of the predictor.
+        """
+        labels = None
+        known = features if features is not None else Features()
+        if isinstance(given, pd.DataFrame):
+            labels = tuple(str(label) for label in given.index)
+            known = _named(given, known)
+            given = _numbers(given)
+        parameter = _first_parameter(pipeline)
+        if isinstance(given, Tensor):
+            x = given.detach()
+            if not x.is_floating_point():
+                x = x.to(torch.get_default_dtype() if parameter is None else parameter.dtype)
+        else:
+            x = _tensor(given, parameter)
+        if x.ndim in (1, 3):
+            x = x[None]
+        if x.ndim not in (2, 4) or x.numel() == 0:
+            raise InputError(
+                "explain needs at least one context: a batch of vectors (rows, features) or of "
+                "images (rows, channels, height, width), or a single one of these; got shape "
+                f"{tuple(x.shape)}."
+            )
+        if parameter is not None and (x.dtype, x.device) != (parameter.dtype, parameter.device):
+            raise InputError(
+                f"The contexts are {x.dtype} on {x.device}, the predictor is {parameter.dtype} on "
+                f"{parameter.device}. Move one to the other with .to(...)."
+            )
+        known.check(x[0].numel())
+        return cls(x, known, labels)
+
+    @property
+    def finite(self) -> Tensor:
+        """Which rows have only finite values, `(B,)`."""
+        return self.x.flatten(1).isfinite().all(1)
+
+
+def check_predictor(x: Tensor, pipeline: Pipeline) -> Tensor:
+    """The costs of finite contexts, if the predictor can be explained: `(B, ...) -> (B, n)`.
+
+    It must return costs of the right shape, the same ones each time, each row's regardless of the
+    rows around it, and depend on x in a way that autograd can follow.
+    """
+    probe = x.clone().requires_grad_()
+    with torch.enable_grad():
+        costs = pipeline.predict(probe)
+    if not costs.requires_grad:
+        raise PredictorError(
+            "The predictor needs a gradient with respect to its input; its output has none. Remove "
+            "torch.no_grad, .detach() or NumPy from its forward pass."
+        )
+    costs = costs.detach()
+    with torch.no_grad():
+        try:
+            alone = pipeline.predict(x[:1])[0]
+        except (ValueError, RuntimeError) as error:
+            raise PredictorError(
+                f"The predictor fails on a batch of one context: {error}"
+            ) from error
+    first = costs[0]
+    tolerance = 1e-3 * first.abs().max().clamp(min=1e-12)
+    if first.isfinite().all() and not ((first - alone).abs() <= tolerance).all():
+        raise PredictorError(
+            "The predictor gives other costs for the same context when it is asked again or alone: "
+            "dropout or batch normalisation seems to be in training mode. Pass the module itself, "
+            "which explain puts into eval mode, or call .eval() on what your function uses."
+        )
+    return costs
+
+
+def _first_parameter(pipeline: Pipeline) -> Tensor | None:
+    if not isinstance(pipeline.predictor, nn.Module):
+        return None
+    return next((p for p in pipeline.predictor.parameters() if p.is_floating_point()), None)
+
+
+def _named(frame: pd.DataFrame, features: Features) -> Features:
+    columns = tuple(str(column) for column in frame.columns)
+    if features.names is not None and tuple(features.names) != columns:
+        missing = sorted(set(features.names) ^ set(columns))
+        what = f"{missing[0]!r} is in one only" if missing else "the order differs"
+        raise InputError(f"The DataFrame's columns and the names of Features disagree: {what}.")
+    return Features(columns, features.scale)
+
+
+def _numbers(frame: pd.DataFrame) -> Any:
+    for column in frame.columns:
+        if not pd.api.types.is_numeric_dtype(frame[column]):
+            raise InputError(
+                f"explain needs numbers; column {column!r} of the DataFrame has type "
+                f"{frame[column].dtype}. Encode it as the predictor was trained."
+            )
+    return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _tensor(given: Any, parameter: Tensor | None) -> Tensor:
+    try:
+        array = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"explain needs contexts as a tensor, array or DataFrame; got {type(given).__name__}."
+        ) from error
+    dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
+    device = None if parameter is None else parameter.device
+    return torch.tensor(array, dtype=dtype, device=device)

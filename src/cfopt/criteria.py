@@ -1,0 +1,167 @@
+"""The three questions: when would another decision have won, and what would topple this one?
+
+All formulas are in minimisation form; the task turns a maximiser's sign before it asks.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cfopt.errors import InputError
+from cfopt.problems.base import Problem
+
+
+class Criterion(ABC):
+    """What makes a context an explanation: `h(x) = <prices(x), direction> <= 0`."""
+
+    #: Whether the direction depends on the optimum, so that each step of a search needs a solve.
+    needs_optimum: ClassVar[bool] = True
+    #: Whether the criterion argues for an alternative decision.
+    contrasts: ClassVar[bool] = False
+
+    @abstractmethod
+    def direction(self, prices: Tensor, optimum: Tensor, factual: Tensor) -> Tensor:
+        """The d of h, piecewise constant in the prices: three times `(B, m) -> (B, m)`."""
+
+    def bind(self, count: int, like: Tensor) -> Self:
+        """The criterion for `count` rows, its tensors on the device and in the dtype of `like`."""
+        return self
+
+    def __getitem__(self, rows: Tensor) -> Self:
+        """The criterion of some rows."""
+        return self
+
+    def faults(self, problem: Problem, factual: Tensor, margin: float) -> list[str]:
+        """For each row why its alternative cannot be argued for, or ""."""
+        return []
+
+    def pivot(self, factual: Tensor) -> Tensor:
+        """The decision whose value sets the unit of a margin: `(B, m) -> (B, m)`."""
+        return factual
+
+    def also(
+        self, prices: Tensor, rival: Tensor, factual: Tensor, tolerance: float
+    ) -> Tensor | None:
+        """What must hold beside `h <= 0`, if anything: three times `(B, m) -> (B,)`."""
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class _Contrastive(Criterion):
+    """A criterion about an alternative decision.
+
+    Arguments:
+        alternative: the decision to argue for, one for each row `(B, m)` or one for all `(m,)`.
+    """
+
+    alternative: Tensor | Any
+    contrasts: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        given = self.alternative
+        try:
+            tensor = (
+                given.detach() if isinstance(given, Tensor) else torch.from_numpy(np.array(given))
+            )
+            if tensor.is_complex() or tensor.ndim not in (1, 2):
+                raise TypeError
+        except TypeError as error:
+            raise InputError(
+                f"{type(self).__name__} needs decisions of shape (rows, columns) or (columns,), "
+                f"got {_describe(given)}."
+            ) from error
+        object.__setattr__(self, "alternative", tensor)
+
+    def bind(self, count: int, like: Tensor) -> Self:
+        alternative = self.alternative
+        if alternative.ndim == 1:
+            alternative = alternative.expand(count, -1)
+        if alternative.shape != (count, like.shape[1]):
+            raise InputError(
+                f"{type(self).__name__} needs one alternative for each of the {count} contexts, "
+                f"shape ({count}, {like.shape[1]}), or one for all; got "
+                f"{tuple(alternative.shape)}."
+            )
+        return type(self)(alternative.to(like.device, like.dtype))
+
+    def __getitem__(self, rows: Tensor) -> Self:
+        return type(self)(self.alternative[rows])
+
+    def faults(self, problem: Problem, factual: Tensor, margin: float) -> list[str]:
+        need = f"{type(self).__name__} needs a feasible alternative; this one "
+        remedy = ". Pass a decision that the problem can return."
+        faults = problem.explain_faults(self.alternative)
+        return [need + fault + remedy if fault else "" for fault in faults]
+
+    def pivot(self, factual: Tensor) -> Tensor:
+        return self.alternative
+
+
+class Relative(_Contrastive):
+    """When would my plan have beaten yours? `<theta, y_alt> <= <theta, y0>` (Definition 2.1)."""
+
+    needs_optimum = False
+
+    def faults(self, problem: Problem, factual: Tensor, margin: float) -> list[str]:
+        """As ever; and a decision cannot beat itself by a margin."""
+        same = (
+            (self.alternative == factual).all(1).tolist() if margin > 0 else [False] * len(factual)
+        )
+        own = "With a margin, the alternative needs to differ from the factual decision."
+        faults = super().faults(problem, factual, margin)
+        return [fault or (own if equal else "") for fault, equal in zip(faults, same, strict=True)]
+
+    def direction(self, prices: Tensor, optimum: Tensor, factual: Tensor) -> Tensor:
+        """`y_alt - y0`."""
+        return self.alternative - factual
+
+
+class Absolute(_Contrastive):
+    """When would my plan have been the best of all? `<theta, y_alt> <= v` (Definition 2.2)."""
+
+    def direction(self, prices: Tensor, optimum: Tensor, factual: Tensor) -> Tensor:
+        """`y_alt - y*`."""
+        return self.alternative - optimum
+
+
+@dataclass(frozen=True)
+class Epsilon(Criterion):
+    """What would make this plan clearly wrong? `v + eps |v| <= <theta, y0>` (Definition 2.3).
+
+    Arguments:
+        epsilon: the relative regret that the factual decision must have, > 0.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        value = self.epsilon
+        if not isinstance(value, (int, float)) or not (value > 0 and math.isfinite(value)):
+            raise InputError(
+                f"Epsilon needs a finite number > 0, the relative regret asked for; got {value!r}."
+            )
+
+    def direction(self, prices: Tensor, optimum: Tensor, factual: Tensor) -> Tensor:
+        """`(1 + sign(v) eps) y* - y0`."""
+        sign = (prices * optimum).sum(1, keepdim=True).sign()
+        return (1 + self.epsilon * sign) * optimum - factual
+
+    def also(self, prices: Tensor, rival: Tensor, factual: Tensor, tolerance: float) -> Tensor:
+        """The factual decision is worse than the optimum at all.
+
+        Where v = 0 the inequality holds even for an optimal factual decision; its regret is then 0.
+        """
+        excess = prices * (factual - rival)
+        return excess.sum(1) > tolerance * excess.abs().sum(1)
+
+
+def _describe(given: Any) -> str:
+    shape = getattr(given, "shape", None)
+    return f"{type(given).__name__}" + (f" of shape {tuple(shape)}" if shape is not None else "")

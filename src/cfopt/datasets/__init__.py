@@ -1,0 +1,5 @@
+"""Data sets of the field."""
+
+from cfopt.datasets import synthetic
+
+__all__ = ["synthetic"]

@@ -1,0 +1,21 @@
+"""What can go wrong: misuse is an exception, an expected outcome is a status."""
+
+
+class CfoptError(Exception):
+    """The parent of every error that cfopt raises on purpose."""
+
+
+class InputError(CfoptError, ValueError):
+    """The caller's input cannot be used; the message says need, got and remedy."""
+
+
+class PredictorError(CfoptError, RuntimeError):
+    """The predictor cannot be explained: wrong output, no gradient, not repeatable."""
+
+
+class SolverError(CfoptError, RuntimeError):
+    """The solver found no optimum: infeasible, unbounded, out of time, or broken."""
+
+
+class MissingExtraError(CfoptError, ImportError):
+    """An optional dependency is needed and not installed."""

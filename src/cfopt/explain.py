@@ -1,0 +1,161 @@
+"""explain(): check the input, search, verify every answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cfopt.contexts import Contexts, check_predictor
+from cfopt.criteria import Criterion
+from cfopt.errors import InputError
+from cfopt.explanation import Explanation
+from cfopt.features import Features
+from cfopt.ledger import Ledger
+from cfopt.pipeline import Pipeline
+from cfopt.proximity import L2, Proximity
+from cfopt.search.base import Search
+from cfopt.search.mdmm import MDMM
+from cfopt.task import Task
+from cfopt.types import Points, Progress, Status
+from cfopt.verify import verify
+from cfopt.wording import answer, miss
+
+
+def explain(
+    x0: Any,
+    pipeline: Pipeline,
+    criterion: Criterion,
+    *,
+    proximity: Proximity | None = None,
+    search: Search | None = None,
+    features: Features | None = None,
+    margin: float = 0.0,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Explanation:
+    """For each context the nearest one found in which the criterion holds, verified.
+
+    Arguments:
+        x0: contexts as a tensor, an array or a DataFrame: a batch, or a single one.
+        pipeline: predictor and problem.
+        criterion: `Relative`, `Absolute` or `Epsilon`.
+        proximity: what to keep small; by default the squared Euclidean distance, in units of the
+            features' scales.
+        search: how to look; `MDMM()` by default.
+        features: names and scales of the features.
+        margin: by which part of its own value the alternative must win (for `Epsilon`: by which
+            part of its value the factual decision must lose more); 0 admits ties.
+        on_progress: called with each report of the search.
+
+    Returns one row for each context. A row with bad input is rejected; the others go on.
+    """
+    _check(pipeline, criterion, margin)
+    search = search if search is not None else MDMM()
+    with pipeline.deployed():
+        contexts = Contexts.of(x0, pipeline, features)
+        ledger = Ledger(contexts, pipeline.problem)
+        task = _pose(ledger, pipeline, criterion, _proximity(proximity, contexts), margin)
+        _settle_at_start(ledger, task)
+        open_rows = ledger.open_rows()
+        if len(open_rows):
+            remaining = task[open_rows]
+            points = _run(search, remaining, on_progress)
+            _settle(ledger, remaining, open_rows, points)
+    return ledger.close(task)
+
+
+def _check(pipeline: Pipeline, criterion: Criterion, margin: float) -> None:
+    if not isinstance(pipeline, Pipeline):
+        raise InputError(
+            f"explain needs a Pipeline(predictor, problem), got {type(pipeline).__name__}."
+        )
+    if not isinstance(criterion, Criterion):
+        raise InputError(
+            "explain needs a criterion: Relative(y_alt), Absolute(y_alt) or Epsilon(eps); got "
+            f"{type(criterion).__name__}."
+        )
+    if not (math.isfinite(margin) and margin >= 0):
+        raise InputError(f"margin needs to be a finite number >= 0, got {margin!r}.")
+
+
+def _proximity(given: Proximity | None, contexts: Contexts) -> Proximity:
+    """The proximity, with the features' scales where it has none of its own."""
+    proximity = given if given is not None else L2()
+    scale = contexts.features.scale
+    if proximity.scale is None and scale is not None:
+        shaped = torch.as_tensor(scale, dtype=torch.float64).reshape(contexts.x.shape[1:])
+        proximity = type(proximity)(shaped)
+    return proximity.bind(contexts.x)
+
+
+def _pose(
+    ledger: Ledger, pipeline: Pipeline, criterion: Criterion, proximity: Proximity, margin: float
+) -> Task:
+    """The task of all rows; those whose input cannot be used are rejected on the way."""
+    x, problem = ledger.contexts.x, pipeline.problem
+    ledger.reject(~ledger.contexts.finite, "the context has values that are not finite")
+    usable = ledger.open_rows()
+    costs = torch.full((len(x), problem.num_costs), torch.nan, dtype=x.dtype, device=x.device)
+    if len(usable):
+        found = check_predictor(x[usable], pipeline)
+        costs = costs.to(found).index_copy(0, usable, found)
+    ledger.reject(~costs.isfinite().all(1), "the predictor's costs for this context are not finite")
+    solved = problem.attempt(problem.prices(costs))
+    ledger.reject_each(solved.failures, "the factual decision is unknown: ")
+    bound = criterion.bind(len(x), solved.decisions)
+    faults = dict(enumerate(bound.faults(problem, solved.decisions, margin)))
+    ledger.reject_each({row: fault for row, fault in faults.items() if fault})
+    ledger.costs = costs
+    return Task(x, solved.decisions, pipeline, bound, proximity, margin)
+
+
+def _settle_at_start(ledger: Ledger, task: Task) -> None:
+    """Verify the contexts themselves: some may already explain."""
+    rows = ledger.open_rows()
+    if not len(rows):
+        return
+    start = task[rows]
+    verdict = verify(start, start.origin)
+    same = (start.criterion.pivot(start.factual) == start.factual).all(1).tolist()
+    for i, row in enumerate(rows.tolist()):
+        if verdict.valid[i]:
+            trivial = same[i] and start.criterion.contrasts
+            reason = (
+                "the alternative is the factual decision" if trivial else "the context explains"
+            )
+            ledger.settle(row, Status.ALREADY_VALID, f"nothing to change: {reason}")
+    ledger.record(rows, start.origin, verdict)
+
+
+def _run(search: Search, task: Task, on_progress: Callable[[Progress], None] | None) -> Points:
+    parts = []
+    for progress in search.steps(task):
+        if progress.finished is not None:
+            parts.append(progress.finished)
+        if on_progress is not None:
+            on_progress(progress)
+    return Points.gather(parts)
+
+
+def _settle(ledger: Ledger, task: Task, rows: Tensor, points: Points) -> None:
+    """Verify what the search found, and say of each row how it ended."""
+    verdict = verify(task, points.x)
+    sense = task.pipeline.problem.sense
+    valid, tie, steps = verdict.valid.tolist(), verdict.tie.tolist(), points.steps.tolist()
+    for i, row in enumerate(rows.tolist()):
+        if valid[i]:
+            ledger.settle(row, Status.VALID, answer(task.criterion, tie[i]))
+            continue
+        lacking = verdict.failures.get(i) or miss(
+            task.criterion, sense, float(verdict.violation[i])
+        )
+        note = f", stopped early because {points.notes[i]}" if points.notes[i] else ""
+        ledger.settle(
+            row,
+            Status.BEST_EFFORT,
+            f"no valid context found in {steps[i]} steps{note}; at the nearest miss {lacking}",
+        )
+    ledger.record(rows, points.x, verdict, points)

@@ -1,0 +1,232 @@
+"""The result: one row for each context, frozen, and ways to read it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from cfopt.criteria import Criterion
+from cfopt.errors import InputError
+from cfopt.features import Features
+from cfopt.problems.base import Problem
+from cfopt.types import Sense, Status
+from cfopt.wording import question
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_PER_ROW = ("x0", "x", "loss", "violation", "tie", "steps", "solves")
+_PER_DECISION = ("factual", "decision", "costs_before", "costs")
+#: A feature has changed if it moved by more than this part of its size (at least of 1).
+_CHANGED = 1e-6
+#: How many changes, or rows without an answer, a summary lists.
+_SHOWN = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """What would have to be different: one row for each context that was asked about.
+
+    Arguments:
+        x0: the factual contexts, `(B, ...)`.
+        x: the contexts that explain, or that come nearest to it, `(B, ...)`.
+        status: how each row ended.
+        message: the same in words.
+        loss: the proximity that was minimised, `(B,)`; NaN for rejected rows.
+        violation: h at x in minimisation form, `(B,)`: > 0 is what a best effort lacks.
+        tie: valid, but the solver may as well return another decision, `(B,)`.
+        steps, solves: what the search took, `(B,)`.
+        factual: the decision at x0, `(B, m)`.
+        decision: the pipeline's decision at x, from a fresh solve, `(B, m)`.
+        costs_before, costs: predicted costs at x0 and at x, `(B, n)`.
+        criterion: what was asked, bound to the rows.
+        margin: by how much the alternative had to win.
+        sense: "min" or "max".
+        features: names and scales.
+        labels: the rows' labels, from a DataFrame's index.
+        traces: loss, h and lambda of each step, `(steps, 3)` a row, if asked for.
+        problem: for pictures; not kept in JSON.
+    """
+
+    x0: Tensor
+    x: Tensor
+    status: tuple[Status, ...]
+    message: tuple[str, ...]
+    loss: Tensor
+    violation: Tensor
+    tie: Tensor
+    steps: Tensor
+    solves: Tensor
+    factual: Tensor
+    decision: Tensor
+    costs_before: Tensor
+    costs: Tensor
+    criterion: Criterion
+    margin: float
+    sense: Sense
+    features: Features
+    labels: tuple[str, ...] | None = None
+    traces: tuple[Tensor, ...] = ()
+    problem: Problem | None = None
+
+    def __len__(self) -> int:
+        return len(self.x0)
+
+    def __getitem__(self, rows: int | slice | list[int] | Tensor) -> Explanation:
+        """Some of the rows, by number, slice, list or mask; a single one is a batch of one."""
+        try:
+            picked = torch.arange(len(self), device=self.x.device)[rows].reshape(-1)
+        except IndexError as error:
+            raise IndexError(f"the explanation has {len(self)} rows, not row {rows}") from error
+        index = picked.tolist()
+        return replace(
+            self,
+            **{name: getattr(self, name)[picked] for name in (*_PER_ROW, *_PER_DECISION)},
+            status=tuple(self.status[i] for i in index),
+            message=tuple(self.message[i] for i in index),
+            criterion=self.criterion[picked],
+            labels=None if self.labels is None else tuple(self.labels[i] for i in index),
+            traces=tuple(self.traces[i] for i in index) if self.traces else (),
+        )
+
+    @property
+    def valid(self) -> Tensor:
+        """Which rows were verified to explain, `(B,)`."""
+        return torch.tensor([status.is_valid for status in self.status], device=self.x.device)
+
+    @property
+    def distance(self) -> Tensor:
+        """The Euclidean distance of each row, `(B,)`; NaN for rejected rows."""
+        distance = (self.x - self.x0).flatten(1).norm(dim=1)
+        return torch.where(self.loss.isnan(), torch.nan, distance)
+
+    @property
+    def alternative(self) -> Tensor:
+        """The decision argued for; without one, what the pipeline decides at x, `(B, m)`."""
+        return self.criterion.pivot(self.factual) if self.criterion.contrasts else self.decision
+
+    def label(self, row: int) -> str:
+        """What to call a row."""
+        return self.labels[row] if self.labels is not None else str(row)
+
+    def table(self) -> pd.DataFrame:
+        """What changed: feature, before, after, change; the largest first, in units of its scale.
+
+        With more than one row, a first column says which.
+        """
+        names = self.features.labels(self.x[0].numel())
+        before, after = self.x0.flatten(1).double().cpu(), self.x.flatten(1).double().cpu()
+        change = after - before
+        scale = torch.ones(len(names), dtype=torch.float64)
+        if self.features.scale is not None:
+            scale = torch.tensor(self.features.scale, dtype=torch.float64)
+        order = (change / scale).abs().argsort(dim=1, descending=True, stable=True)
+        moved = change.abs() > _CHANGED * before.abs().clamp(min=1)
+        rows = [
+            (self.label(i), names[j], before[i, j].item(), after[i, j].item(), change[i, j].item())
+            for i in range(len(self))
+            for j in order[i].tolist()
+            if moved[i, j]
+        ]
+        frame = pd.DataFrame(rows, columns=["row", "feature", "before", "after", "change"])
+        return frame.drop(columns="row") if len(self) == 1 else frame
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One line for each row: status, numbers, and every feature before and after."""
+        names = self.features.labels(self.x[0].numel() if len(self) else 0)
+        frame = pd.DataFrame(
+            {
+                "status": [str(status) for status in self.status],
+                "valid": self.valid.tolist(),
+                "tie": self.tie.tolist(),
+                "distance": self.distance.tolist(),
+                "loss": self.loss.tolist(),
+                "violation": self.violation.tolist(),
+                "steps": self.steps.tolist(),
+                "solves": self.solves.tolist(),
+                "message": list(self.message),
+            },
+            index=pd.Index([self.label(i) for i in range(len(self))], name="row"),
+        )
+        contexts = {}
+        for what, values in (("before", self.x0), ("after", self.x)):
+            for name, column in zip(names, values.flatten(1).T.tolist(), strict=True):
+                contexts[f"{name} {what}"] = column
+        return frame.join(pd.DataFrame(contexts, index=frame.index))
+
+    def summary(self) -> str:
+        """A few lines for the terminal: what was asked, how it ended, what changed."""
+        lines = [question(self.criterion)]
+        lines += self._row_summary() if len(self) == 1 else self._batch_summary()
+        return "\n".join(lines)
+
+    def _row_summary(self) -> list[str]:
+        lines = [f"{self.status[0].capitalize()}: {self.message[0]}."]
+        if self.steps[0] > 0:
+            lines.append(f"Distance {self.distance[0]:.3g}, in {int(self.steps[0])} steps.")
+        changes = self.table()
+        lines += [
+            f"  {feature}: {before:.4g} -> {after:.4g} ({change:+.3g})"
+            for feature, before, after, change in changes.head(_SHOWN).itertuples(index=False)
+        ]
+        if len(changes) > _SHOWN:
+            lines.append(f"  ... and {len(changes) - _SHOWN} smaller changes")
+        return lines
+
+    def _batch_summary(self) -> list[str]:
+        counts = Counter(self.status)
+        ended = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
+        lines = [f"{len(self)} contexts: {ended}."]
+        found = self.valid & (self.steps > 0)
+        if found.any():
+            distance, steps = self.distance[found], self.steps[found].double()
+            lines.append(
+                f"Distance of what was found: mean {distance.mean():.3g}, median "
+                f"{distance.median():.3g}, largest {distance.max():.3g}; "
+                f"{steps.mean():.0f} steps on average, {int(self.tie[found].sum())} ties."
+            )
+        failed = [i for i, status in enumerate(self.status) if not status.is_valid]
+        lines += [f"  row {self.label(i)}: {self.message[i]}" for i in failed[:_SHOWN]]
+        if len(failed) > _SHOWN:
+            lines.append(f"  ... and {len(failed) - _SHOWN} more rows without an answer")
+        return lines
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """One row as a picture: decision and costs before and after, and what moved."""
+        if len(self) != 1:
+            raise InputError(
+                f"plot needs a single row, this explanation has {len(self)}. Pick one: e[3].plot()."
+            )
+        from cfopt.plots import plot_explanation
+
+        return plot_explanation(self, path)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Everything but traces and problem as JSON, without NaN; written to `path` if given."""
+        from cfopt.serial import to_dict
+
+        text = json.dumps(to_dict(self), allow_nan=False)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    @classmethod
+    def from_json(cls, source: str | Path, problem: Problem | None = None) -> Explanation:
+        """Read what `to_json` wrote: a path, or the text itself."""
+        from cfopt.serial import from_dict
+
+        text = str(source)
+        if isinstance(source, Path) or not text.lstrip().startswith("{"):
+            text = Path(source).read_text(encoding="utf-8")
+        try:
+            content: Any = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InputError(f"Not a JSON document: {error}.") from error
+        return from_dict(content, problem)

@@ -1,0 +1,101 @@
+"""The rows of an explanation while they are being settled."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from cfopt.contexts import Contexts
+from cfopt.explanation import Explanation
+from cfopt.problems.base import Problem
+from cfopt.task import Task
+from cfopt.types import Points, Status
+from cfopt.verify import Verdict
+
+
+class Ledger:
+    """One line for each context: open until it is settled, then closed for good.
+
+    A row that is rejected keeps its context, and NaN wherever nothing could be computed.
+    """
+
+    def __init__(self, contexts: Contexts, problem: Problem) -> None:
+        count = len(contexts.x)
+        nan = torch.full((count,), torch.nan, dtype=torch.float64)
+        self.contexts = contexts
+        self.problem = problem
+        self.costs = torch.full((count, problem.num_costs), torch.nan)  # before any change
+        self._status: list[Status | None] = [None] * count
+        self._message = [""] * count
+        self._x = contexts.x.clone()
+        self._violation = nan
+        self._tie = torch.zeros(count, dtype=torch.bool)
+        self._decision = torch.full((count, problem.num_columns), torch.nan, dtype=torch.float64)
+        self._costs = torch.full((count, problem.num_costs), torch.nan, dtype=torch.float64)
+        self._steps = torch.zeros(count, dtype=torch.long)
+        self._solves = torch.zeros(count, dtype=torch.long)
+        self._traces: dict[int, Tensor] = {}
+
+    def open_rows(self) -> Tensor:
+        """The rows that are not settled yet."""
+        rows = [row for row, status in enumerate(self._status) if status is None]
+        return torch.tensor(rows, dtype=torch.long, device=self._x.device)
+
+    def settle(self, row: int, status: Status, message: str) -> None:
+        """Close an open row."""
+        if self._status[row] is None:
+            self._status[row], self._message[row] = status, message
+
+    def reject(self, rows: Tensor, reason: str) -> None:
+        """Reject the rows of a mask."""
+        self.reject_each(dict.fromkeys(rows.nonzero().flatten().tolist(), reason))
+
+    def reject_each(self, reasons: dict[int, str], prefix: str = "") -> None:
+        """Reject rows, each for its own reason."""
+        for row, reason in reasons.items():
+            self.settle(row, Status.REJECTED, prefix + reason)
+
+    def record(
+        self, rows: Tensor, x: Tensor, verdict: Verdict, points: Points | None = None
+    ) -> None:
+        """Write down where some rows are, and what verification says of them."""
+        self._x[rows] = x
+        host = rows.cpu()
+        self._violation[host] = verdict.violation
+        self._tie[host] = verdict.tie
+        self._decision[host] = verdict.decision
+        self._costs[host] = verdict.costs
+        if points is not None:
+            self._steps[host] = points.steps.cpu()
+            self._solves[host] = points.solves.cpu()
+            self._traces |= dict(zip(host.tolist(), points.traces, strict=False))
+
+    def close(self, task: Task) -> Explanation:
+        """The finished explanation."""
+        x, like = self._x, self.contexts.x
+        dead = torch.tensor([status is Status.REJECTED for status in self._status])
+        loss = task.proximity(x, task.origin).masked_fill(dead.to(x.device), torch.nan)
+        empty = torch.empty((0, 3), dtype=like.dtype)
+        traces = tuple(self._traces.get(row, empty) for row in range(len(x)))
+        return Explanation(
+            x0=like,
+            x=x,
+            status=tuple(status for status in self._status if status is not None),
+            message=tuple(self._message),
+            loss=loss,
+            violation=self._violation.to(x),
+            tie=self._tie.to(x.device),
+            steps=self._steps.to(x.device),
+            solves=self._solves.to(x.device),
+            factual=task.factual,
+            decision=self._decision.to(x),
+            costs_before=self.costs,
+            costs=self._costs.to(x),
+            criterion=task.criterion,
+            margin=task.margin,
+            sense=self.problem.sense,
+            features=self.contexts.features,
+            labels=self.contexts.labels,
+            traces=traces if self._traces else (),
+            problem=self.problem,
+        )

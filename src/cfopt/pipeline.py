@@ -1,0 +1,90 @@
+"""A pipeline: a predictor turns contexts into costs, a problem turns costs into decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cfopt.errors import InputError, PredictorError
+from cfopt.problems.base import Problem
+from cfopt.problems.pyepo import PyEPOProblem
+
+Predictor = Callable[[Tensor], Tensor]
+
+
+class Pipeline:
+    """`x -> costs = predictor(x) -> best decision`.
+
+    Arguments:
+        predictor: a module or any differentiable function, `(B, ...) -> (B, n)`.
+        problem: a `Problem`, or a PyEPO `optModel`.
+    """
+
+    def __init__(self, predictor: Predictor, problem: Problem | Any) -> None:
+        if not callable(predictor):
+            raise InputError(
+                f"Pipeline needs a predictor that can be called, got {type(predictor).__name__}."
+            )
+        self.predictor = predictor
+        self.problem = problem if isinstance(problem, Problem) else PyEPOProblem(problem)
+
+    @contextmanager
+    def deployed(self) -> Iterator[None]:
+        """The predictor in eval mode, and afterwards given back as it was."""
+        modules = list(self.predictor.modules()) if isinstance(self.predictor, nn.Module) else []
+        training = [module for module in modules if module.training]
+        for module in training:
+            module.training = False
+        try:
+            yield
+        finally:
+            for module in training:
+                module.training = True
+
+    def predict(self, x: Tensor) -> Tensor:
+        """The predictor's output as it is, checked for shape only: `(B, ...) -> (B, n)`."""
+        costs = self.predictor(x)
+        if not isinstance(costs, Tensor) or costs.shape != (len(x), self.problem.num_costs):
+            got = tuple(costs.shape) if isinstance(costs, Tensor) else type(costs).__name__
+            raise PredictorError(
+                f"The predictor must return costs of shape ({len(x)}, {self.problem.num_costs}) "
+                f"for contexts of shape {tuple(x.shape)}; got {got}."
+            )
+        return costs
+
+    def costs(self, x: Tensor) -> Tensor:
+        """Predicted costs, as the deployed predictor gives them: `(B, ...) -> (B, n)`."""
+        with self.deployed():
+            return self.predict(x)
+
+    def decide(self, x: Tensor) -> Tensor:
+        """The best decisions for the predicted costs: `(B, ...) -> (B, m)`."""
+        with torch.no_grad():
+            return self.problem.solve(self.costs(x))
+
+    def regret(self, x: Tensor, decisions: Tensor) -> Tensor:
+        """Relative regret of decisions in contexts: `(B, ...), (B, m) -> (B,)`."""
+        with torch.no_grad():
+            return relative_regret(self.problem, decisions, self.costs(x))
+
+
+def relative_regret(problem: Problem, decisions: Tensor, costs: Tensor) -> Tensor:
+    """How much worse than the best a decision is: `(B, m), (B, n) -> (B,)`.
+
+        reg(y, theta) = (<theta, y> - v) / |v|
+
+    Computed in float64. Where v = 0 it is 0 for an optimal decision and infinite for any other.
+    """
+    prices = problem.prices(costs.detach().to("cpu", torch.float64))
+    solved = problem.attempt(prices).decisions
+    best = problem.sense.sign * (prices * solved).sum(1)
+    terms = problem.sense.sign * prices * (decisions.to(prices) - solved)
+    excess = terms.sum(1)
+    # Rounding alone is no regret.
+    excess = torch.where(excess.abs() <= 1e-12 * terms.abs().sum(1), 0.0, excess)
+    ratio = torch.where(excess == 0, 0.0, excess / best.abs())
+    return torch.where(solved.isnan().any(1), torch.nan, ratio).to(costs.device)

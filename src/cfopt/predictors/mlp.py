@@ -1,0 +1,28 @@
+"""The paper's tabular predictors: linear regression, and a network of depth L."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from cfopt.errors import InputError
+
+
+def linear(num_features: int, num_costs: int) -> nn.Linear:
+    """Linear regression: one affine layer."""
+    return nn.Linear(num_features, num_costs)
+
+
+def mlp(num_features: int, num_costs: int, depth: int) -> nn.Sequential:
+    """L affine layers with ReLU between them; hidden layers are as wide as the input.
+
+    Arguments:
+        num_features: width of the input and of every hidden layer.
+        num_costs: width of the output.
+        depth: L >= 1; 1 is linear regression.
+    """
+    if depth < 1:
+        raise InputError(f"mlp needs a depth of at least 1, got {depth}.")
+    hidden: list[nn.Module] = []
+    for _ in range(depth - 1):
+        hidden += [nn.Linear(num_features, num_features), nn.ReLU()]
+    return nn.Sequential(*hidden, linear(num_features, num_costs))

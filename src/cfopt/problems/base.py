@@ -1,0 +1,184 @@
+"""The one contract of an optimisation problem: costs in, best decisions out, a batch at a time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cfopt.errors import InputError, SolverError
+from cfopt.types import Array, Indices, Sense
+
+#: How far a decision may break a constraint, and an integer column miss an integer.
+FEASIBILITY_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Optimal decisions `(B, m)`, and why the rows without one (NaN there) have none."""
+
+    decisions: Tensor
+    failures: dict[int, str]
+
+
+@dataclass(frozen=True)
+class PartialCosts:
+    """Prices of which only some columns are predicted: `price = fixed + scatter(costs)`.
+
+    Arguments:
+        columns: the decision column that each predicted cost lands on, `(n,)`.
+        fixed: what every column costs in any case, `(m,)`.
+    """
+
+    columns: Indices
+    fixed: Array
+
+    def __call__(self, costs: Tensor) -> Tensor:
+        """The price of every column: `(B, n) -> (B, m)`, differentiable."""
+        fixed = torch.as_tensor(self.fixed, dtype=costs.dtype, device=costs.device)
+        columns = torch.as_tensor(self.columns, dtype=torch.long, device=costs.device)
+        return fixed.expand(len(costs), -1).index_add(1, columns, costs)
+
+
+class Problem(ABC):
+    """Decisions `y` in a feasible set Y, the best of which is wanted for given costs.
+
+    A new problem sets `num_costs` (and `sense`, where it maximises) and implements `optimise` and
+    `faults`; `list_decisions` where its decisions can be listed. `cfopt.testing.ProblemContract`
+    tests the result.
+
+    A decision has one entry for each priced column. Usually every price is predicted; where only
+    some are, `prices` says how the predicted costs become prices.
+    """
+
+    num_costs: int
+    sense: Sense = Sense.MIN
+
+    @property
+    def num_columns(self) -> int:
+        """The length of a decision; more than `num_costs` where some prices are fixed."""
+        return self.num_costs
+
+    def prices(self, costs: Tensor) -> Tensor:
+        """The objective coefficient of each decision column: `(B, num_costs) -> (B, m)`."""
+        return costs
+
+    @abstractmethod
+    def optimise(self, prices: Array) -> Array:
+        """The best decision of each row for finite prices: `(B, m) -> (B, m)`, ties settled alike.
+
+        Raises SolverError where a row has no optimum.
+        """
+
+    @abstractmethod
+    def faults(self, decisions: Array) -> list[str]:
+        """For each row of `(B, m)` what keeps it out of Y, in words, or "" if it is in Y."""
+
+    def list_decisions(self, limit: int) -> Array | None:
+        """Every decision, `(D, m)`; None if they are more than `limit` or cannot be listed."""
+        return None
+
+    # What callers use.
+
+    def solve(self, costs: Tensor) -> Tensor:
+        """The best decisions, on the device and in the dtype of `costs`: `(B, n) -> (B, m)`."""
+        solved = self.attempt(self.prices(costs))
+        if solved.failures:
+            row, reason = next(iter(solved.failures.items()))
+            count = len(solved.failures)
+            raise SolverError(f"No optimum for {count} of {len(costs)} rows. Row {row}: {reason}")
+        return solved.decisions
+
+    def attempt(self, prices: Tensor) -> Solved:
+        """Optimise whatever rows can be; a row that cannot fails alone: `(B, m) -> Solved`."""
+        if prices.ndim != 2 or prices.shape[1] != self.num_columns:
+            raise InputError(
+                f"{type(self).__name__} needs costs of shape (rows, {self.num_costs}), got "
+                f"{tuple(prices.shape)} for its {self.num_columns} columns."
+            )
+        host = prices.detach().to("cpu", torch.float64).numpy()
+        finite = np.isfinite(host).all(axis=1)
+        if finite.all():
+            decisions, failures = self._isolate(host)
+        else:
+            failures = {int(row): "its costs are not finite" for row in np.flatnonzero(~finite)}
+            decisions = np.full(host.shape, np.nan)
+            kept = np.flatnonzero(finite)
+            decisions[kept], lost = self._isolate(host[kept])
+            failures |= {int(kept[row]): reason for row, reason in lost.items()}
+        return Solved(torch.from_numpy(decisions).to(prices.device, prices.dtype), failures)
+
+    def _isolate(self, prices: Array) -> tuple[Array, dict[int, str]]:
+        """Optimise the batch; if that fails, each row alone, to learn which ones are to blame."""
+        try:
+            return self._checked(prices), {}
+        except SolverError as error:
+            if len(prices) == 1:
+                return np.full(prices.shape, np.nan), {0: str(error)}
+        decisions = np.full(prices.shape, np.nan)
+        failures = {}
+        for row in range(len(prices)):
+            try:
+                decisions[row] = self._checked(prices[row : row + 1])[0]
+            except SolverError as error:
+                failures[row] = str(error)
+        return decisions, failures
+
+    def _checked(self, prices: Array) -> Array:
+        if len(prices) == 0:
+            return np.empty(prices.shape)
+        return self.optimise(prices)
+
+    def is_feasible(self, decisions: Tensor) -> Tensor:
+        """Whether the problem could return each decision: `(B, m) -> (B,)`."""
+        faults = self.explain_faults(decisions)
+        return torch.tensor([not fault for fault in faults], device=decisions.device)
+
+    def explain_faults(self, decisions: Tensor) -> list[str]:
+        """For each decision what keeps it out of Y, in words, or "": `(B, m) -> [str]`."""
+        if decisions.ndim != 2 or decisions.shape[1] != self.num_columns:
+            return [
+                f"has shape {tuple(decisions.shape[1:])}, but a decision has shape "
+                f"({self.num_columns},)"
+            ] * len(decisions)
+        host = decisions.detach().to("cpu", torch.float64).numpy()
+        finite = np.isfinite(host).all(axis=1)
+        faults = ["" if ok else "has entries that are not finite" for ok in finite]
+        # Rows often share one alternative, and a check may cost a solve: look at each only once.
+        unique, inverse = np.unique(host[finite], axis=0, return_inverse=True)
+        known = self.faults(unique) if len(unique) else []
+        for row, index in zip(np.flatnonzero(finite), inverse.reshape(-1), strict=True):
+            faults[row] = known[index]
+        return faults
+
+    def decisions(self, limit: int = 100_000) -> Tensor | None:
+        """Every decision, `(D, m)` in float64; None if more than `limit` or not listable."""
+        listed = self.list_decisions(limit)
+        return None if listed is None else torch.from_numpy(listed)
+
+    def runner_up(self, prices: Tensor, decisions: Tensor) -> Solved:
+        """The best decision other than the given one: `(B, m), (B, m) -> Solved`.
+
+        Binary decisions that differ do so in some column, so each column in turn is forced to the
+        other value by a price that outweighs all the rest: m solves a row, batched.
+        """
+        count, width = decisions.shape
+        binary = ((decisions == 0) | (decisions == 1)).all()
+        if not binary:
+            raise InputError(
+                "A margin on an absolute explanation needs binary or listed decisions, since "
+                "otherwise other decisions come arbitrarily close. Use margin=0."
+            )
+        push = self.sense.sign * (2 * decisions - 1) * (1 + 2 * prices.abs().sum(1, keepdim=True))
+        forced = prices[:, None, :] + torch.diag_embed(push)  # (B, m, m): one column each
+        solved = self.attempt(forced.reshape(count * width, width))
+        others = solved.decisions.reshape(count, width, width)
+        moved = others.diagonal(dim1=1, dim2=2) != decisions
+        value = self.sense.sign * (others * prices[:, None, :]).sum(dim=2)
+        value = torch.where(moved & value.isfinite(), value, torch.inf)
+        picked = others[torch.arange(count, device=prices.device), value.argmin(dim=1)]
+        alone = value.isinf().all(dim=1).nonzero().flatten().tolist()
+        return Solved(picked, dict.fromkeys(alone, "there is no other decision"))

@@ -1,0 +1,78 @@
+"""Decisions that can be listed: one matrix product solves a whole batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from cfopt.errors import InputError
+from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved
+from cfopt.types import Array, Indices, Sense
+
+
+class Finite(Problem):
+    """A listed set of decisions, the best of which is found by scoring them all.
+
+    Arguments:
+        decisions: the decisions, `(D, n)`; of equal ones the first is kept.
+        sense: "min" or "max".
+    """
+
+    def __init__(self, decisions: ArrayLike | Tensor, sense: Sense | str = Sense.MIN) -> None:
+        listed = np.asarray(decisions, dtype=np.float64)
+        if listed.ndim != 2 or listed.size == 0 or not np.isfinite(listed).all():
+            raise InputError(
+                "Finite needs a table of finite decisions, (decisions, columns), with at least one "
+                f"of each; got shape {listed.shape}."
+            )
+        _, first = np.unique(listed, axis=0, return_index=True)
+        self._decisions: Array = np.ascontiguousarray(listed[np.sort(first)])
+        self._largest = float(np.abs(listed).max())
+        self.num_costs = listed.shape[1]
+        self.sense = Sense(sense)
+
+    def optimise(self, prices: Array) -> Array:
+        """The first listed of the best decisions."""
+        return self._decisions[self._first_best(prices, self._scores(prices))]
+
+    def faults(self, decisions: Array) -> list[str]:
+        """A decision is feasible if it is on the list."""
+        near = [
+            np.abs(self._decisions - row).max(axis=1).min() <= FEASIBILITY_TOLERANCE
+            for row in decisions
+        ]
+        count = len(self._decisions)
+        return ["" if ok else f"is none of the {count} listed decisions" for ok in near]
+
+    def list_decisions(self, limit: int) -> Array | None:
+        """The list itself."""
+        return self._decisions.copy() if len(self._decisions) <= limit else None
+
+    def runner_up(self, prices: Tensor, decisions: Tensor) -> Solved:
+        """The best decision other than the given one, of whatever values."""
+        if len(self._decisions) == 1:
+            failures = dict.fromkeys(range(len(prices)), "there is no other decision")
+            return Solved(torch.full_like(prices, torch.nan), failures)
+        host = prices.detach().to("cpu", torch.float64).numpy()
+        own = decisions.detach().to("cpu", torch.float64).numpy()
+        scores = self._scores(host)
+        scores[(self._decisions[None] == own[:, None]).all(axis=2)] = np.inf
+        best = self._decisions[self._first_best(host, scores)]
+        return Solved(torch.from_numpy(best).to(prices.device, prices.dtype), {})
+
+    def _scores(self, prices: Array) -> Array:
+        """The cost of each decision, in minimisation form: `(B, n) -> (B, D)`."""
+        scores: Array = (self.sense.sign * prices) @ self._decisions.T
+        return scores
+
+    def _first_best(self, prices: Array, scores: Array) -> Indices:
+        """The index of each row's smallest score, the first of those equal but for rounding.
+
+        A matrix product sums in another order for another batch size. Were ties left to its last
+        bit, a row's decision would depend on the rows around it.
+        """
+        slack = 1e-14 * self._largest * np.abs(prices).sum(axis=1)
+        best: Indices = np.argmax(scores <= (scores.min(axis=1) + slack)[:, None], axis=1)
+        return best

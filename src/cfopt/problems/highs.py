@@ -1,0 +1,192 @@
+"""A linear model as plain arrays, and the HiGHS instance that solves it again and again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import highspy
+import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
+
+from cfopt.errors import InputError, SolverError
+from cfopt.problems.base import FEASIBILITY_TOLERANCE
+from cfopt.types import Array, Sense
+
+_STATUS = highspy.HighsModelStatus
+_REASONS = {
+    _STATUS.kInfeasible: "the model is infeasible",
+    _STATUS.kUnbounded: "the model is unbounded for these costs",
+    _STATUS.kUnboundedOrInfeasible: "the model is infeasible or unbounded",
+    _STATUS.kTimeLimit: "out of time before an optimum was proved",
+}
+#: A dual value below this counts as zero: the optimum may then not be the only one.
+_DUAL_TOLERANCE = 1e-9
+#: Simplex values this close to an integer are that integer.
+_SNAP = 1e-9
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """`row_lower <= matrix @ y <= row_upper`, `lower <= y <= upper`, some of y integer."""
+
+    matrix: Any  # scipy.sparse.csc_array, which has no type arguments to name
+    row_lower: Array
+    row_upper: Array
+    lower: Array
+    upper: Array
+    integer: NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls,
+        matrix: ArrayLike | Any,
+        row_lower: ArrayLike,
+        row_upper: ArrayLike,
+        lower: ArrayLike,
+        upper: ArrayLike,
+        integer: ArrayLike,
+    ) -> LinearModel:
+        """Check and broadcast what a user gives."""
+        sparse = scipy.sparse.csc_array(matrix, dtype=np.float64)
+        rows, columns = sparse.shape
+        if columns == 0:
+            raise InputError("A linear model needs at least one column; its matrix has none.")
+
+        def spread(name: str, values: ArrayLike, size: int) -> Array:
+            array = np.asarray(values, dtype=np.float64)
+            if array.ndim > 1 or (array.ndim == 1 and len(array) != size) or np.isnan(array).any():
+                raise InputError(
+                    f"{name} needs one number or {size} of them, none NaN; got shape {array.shape}."
+                )
+            return np.broadcast_to(array, (size,)).copy()
+
+        if not np.isfinite(sparse.data).all():
+            raise InputError("The constraint matrix has entries that are not finite.")
+        return cls(
+            sparse,
+            spread("row_lower", row_lower, rows),
+            spread("row_upper", row_upper, rows),
+            spread("lower", lower, columns),
+            spread("upper", upper, columns),
+            np.broadcast_to(np.asarray(integer, dtype=bool), (columns,)).copy(),
+        )
+
+    @classmethod
+    def from_highs(cls, lp: highspy.HighsLp) -> LinearModel:
+        """The arrays of a model that HiGHS has read."""
+        shape = (lp.num_row_, lp.num_col_)
+        parts = (lp.a_matrix_.value_, lp.a_matrix_.index_, lp.a_matrix_.start_)
+        by_column = lp.a_matrix_.format_ == highspy.MatrixFormat.kColwise
+        build = scipy.sparse.csc_array if by_column else scipy.sparse.csr_array
+        kinds = lp.integrality_ or [highspy.HighsVarType.kContinuous] * lp.num_col_
+        plain = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        if any(kind not in plain for kind in kinds):
+            raise InputError("The model has semi-continuous columns, which cfopt does not take.")
+        integer = [kind == highspy.HighsVarType.kInteger for kind in kinds]
+        matrix = build(parts, shape=shape)
+        return cls.of(matrix, lp.row_lower_, lp.row_upper_, lp.col_lower_, lp.col_upper_, integer)
+
+    @property
+    def num_columns(self) -> int:
+        """How many columns the model has."""
+        return len(self.lower)
+
+    def fixed(self, columns: NDArray[np.int32], values: Array) -> LinearModel:
+        """The same model with some columns held at given values."""
+        lower, upper = self.lower.copy(), self.upper.copy()
+        lower[columns] = upper[columns] = values
+        return replace(self, lower=lower, upper=upper)
+
+    def broken_rows(self, values: Array) -> str:
+        """Which constraints a full solution breaks, in words, or ""."""
+        activity = self.matrix @ values
+        over = np.maximum(self.row_lower - activity, activity - self.row_upper)
+        broken = over > FEASIBILITY_TOLERANCE * np.maximum(1.0, np.abs(activity))
+        if not broken.any():
+            return ""
+        return f"breaks {broken.sum()} constraints (largest: {over.max():.3g} over)"
+
+
+class HighsModel:
+    """A HiGHS instance that keeps its model; only costs change between solves.
+
+    The answer depends on the costs alone, not on the solves before: LPs restart from the last
+    basis, but an optimum that may not be the only one is taken from a cold start, and
+    mixed-integer models always start cold.
+    """
+
+    def __init__(
+        self,
+        model: LinearModel,
+        sense: Sense,
+        gap: float = 0.0,
+        time_limit: float | None = None,
+    ) -> None:
+        self._integer = model.integer
+        self._rows = len(model.row_lower)
+        self._highs = highspy.Highs()
+        self._highs.setOptionValue("output_flag", False)
+        self._highs.setOptionValue("mip_rel_gap", gap)
+        self._highs.setOptionValue("mip_abs_gap", 0.0)
+        self._time_limit = time_limit
+        if self._highs.passModel(_to_highs(model, sense)) == highspy.HighsStatus.kError:
+            raise InputError("HiGHS refuses the model: check that lower <= upper everywhere.")
+
+    def solve(self, columns: NDArray[np.int32], costs: Array) -> Array:
+        """The optimal values of all columns for the given costs of some of them."""
+        highs = self._highs
+        highs.changeColsCost(len(columns), columns, costs)
+        if self._integer.any():
+            highs.clearSolver()
+        self._run()
+        solution = highs.getSolution()
+        if not self._integer.any() and not self._is_unique(solution):
+            highs.clearSolver()
+            self._run()
+            solution = highs.getSolution()
+        values = np.array(solution.col_value)
+        nearest = values.round()
+        snap = self._integer | (np.abs(values - nearest) <= _SNAP)
+        return np.where(snap, nearest, values) + 0.0  # + 0.0 turns -0.0 into 0.0
+
+    def _run(self) -> None:
+        highs = self._highs
+        if self._time_limit is not None:
+            # HiGHS counts its time from the first solve of the instance.
+            highs.setOptionValue("time_limit", highs.getRunTime() + self._time_limit)
+        highs.run()
+        status = highs.getModelStatus()
+        if status == _STATUS.kUnboundedOrInfeasible:
+            # Presolve cannot tell the two apart; the simplex can.
+            highs.setOptionValue("presolve", "off")
+            highs.run()
+            highs.setOptionValue("presolve", "choose")
+            status = highs.getModelStatus()
+        if status != _STATUS.kOptimal:
+            reason = _REASONS.get(status, f"HiGHS ended with {highs.modelStatusToString(status)}")
+            highs.clearSolver()
+            raise SolverError(reason)
+
+    def _is_unique(self, solution: Any) -> bool:
+        """Whether no non-basic column or row has a zero dual (there are as many basic as rows)."""
+        duals = np.concatenate([solution.col_dual, solution.row_dual])
+        return int((np.abs(duals) <= _DUAL_TOLERANCE).sum()) <= self._rows
+
+
+def _to_highs(model: LinearModel, sense: Sense) -> highspy.HighsLp:
+    lp = highspy.HighsLp()
+    lp.num_row_, lp.num_col_ = model.matrix.shape
+    lp.sense_ = highspy.ObjSense.kMaximize if sense is Sense.MAX else highspy.ObjSense.kMinimize
+    lp.col_cost_ = np.zeros(lp.num_col_)
+    lp.col_lower_, lp.col_upper_ = model.lower, model.upper
+    lp.row_lower_, lp.row_upper_ = model.row_lower, model.row_upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_ = model.matrix.indptr
+    lp.a_matrix_.index_ = model.matrix.indices
+    lp.a_matrix_.value_ = model.matrix.data
+    if model.integer.any():
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        lp.integrality_ = [kinds[int(flag)] for flag in model.integer]
+    return lp

@@ -1,0 +1,191 @@
+"""Any linear or mixed-integer linear model, through HiGHS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import highspy
+import numpy as np
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from cfopt.errors import InputError, SolverError
+from cfopt.problems.base import FEASIBILITY_TOLERANCE, PartialCosts, Problem
+from cfopt.problems.highs import HighsModel, LinearModel
+from cfopt.types import Array, Indices, Sense
+
+Columns = Sequence[int] | Sequence[str]
+
+
+class MILP(Problem):
+    """`min or max <costs, y>` over linear constraints, bounds and integrality.
+
+    The model is built once; only costs change from solve to solve. Predicted costs may cover some
+    columns only. A column with a fixed cost is part of the decision all the same, since its cost
+    counts; a column without any cost serves the constraints and is left out of the decision.
+
+    Arguments:
+        matrix: constraint matrix, dense or `scipy.sparse`, `(rows, columns)`.
+        row_lower, row_upper: limits of `matrix @ y`, a number or `(rows,)`; -inf, inf for none.
+        lower, upper: bounds of each column, a number or `(columns,)`.
+        integer: which columns are integer, a flag or `(columns,)`.
+        sense: "min" or "max".
+        cost_columns: indices or names of the columns whose costs are predicted; all by default.
+        fixed_costs: what columns cost that are not predicted, `(columns,)`; predicted costs take
+            the place of those given here for `cost_columns`.
+        names: a name for each column.
+        gap: relative gap to which mixed-integer models are solved; 0 is a proven optimum.
+        time_limit: seconds for one solve.
+    """
+
+    def __init__(
+        self,
+        matrix: ArrayLike | Any,
+        row_lower: ArrayLike,
+        row_upper: ArrayLike,
+        *,
+        lower: ArrayLike = 0.0,
+        upper: ArrayLike = np.inf,
+        integer: ArrayLike = False,
+        sense: Sense | str = Sense.MIN,
+        cost_columns: Columns | None = None,
+        fixed_costs: ArrayLike | None = None,
+        names: Sequence[str] | None = None,
+        gap: float = 0.0,
+        time_limit: float | None = None,
+    ) -> None:
+        self._model = LinearModel.of(matrix, row_lower, row_upper, lower, upper, integer)
+        count = self._model.num_columns
+        if names is not None and len(names) != count:
+            raise InputError(f"MILP needs {count} names, one for each column; got {len(names)}.")
+        self.sense = Sense(sense)
+        self.names = tuple(names) if names is not None else None
+        self.gap = gap
+        self.time_limit = time_limit
+
+        predicted = self._find(cost_columns) if cost_columns is not None else np.arange(count)
+        fixed = np.zeros(count) if fixed_costs is None else np.array(fixed_costs, np.float64)
+        if fixed.shape != (count,) or not np.isfinite(fixed).all():
+            raise InputError(
+                f"fixed_costs needs {count} finite numbers, one for each column; got shape "
+                f"{fixed.shape}."
+            )
+        fixed[predicted] = 0.0
+        self._priced = np.concatenate([predicted, np.flatnonzero(fixed)]).astype(np.int32)
+        self._partial = PartialCosts(np.arange(len(predicted)), fixed[self._priced])
+        self.num_costs = len(predicted)
+        self._highs: HighsModel | None = None
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        *,
+        cost_columns: Columns | None = None,
+        gap: float = 0.0,
+        time_limit: float | None = None,
+    ) -> MILP:
+        """Read an MPS or LP file, as HiGHS does; its objective says sense and fixed costs.
+
+        Arguments:
+            path: a `.mps` or `.lp` file, plain or `.gz`.
+            cost_columns: indices or names of the columns whose costs are predicted; by default
+                those that have a cost in the file. The other costs of the file stay as they are;
+                a constant in the objective is left out.
+        """
+        path = Path(path)
+        if not path.is_file():
+            raise InputError(f"MILP.from_file needs an MPS or LP file; there is none at {path}.")
+        reader = highspy.Highs()
+        reader.setOptionValue("output_flag", False)
+        if reader.readModel(str(path)) == highspy.HighsStatus.kError:
+            raise InputError(f"HiGHS cannot read {path}; it needs a valid .mps or .lp file.")
+        lp = reader.getLp()
+        if reader.getModel().hessian_.dim_:
+            raise InputError(f"{path} has a quadratic objective; cfopt explains linear ones.")
+        costs = np.asarray(lp.col_cost_, np.float64)
+        if cost_columns is None:
+            cost_columns = [int(j) for j in np.flatnonzero(costs)] or None
+        model = LinearModel.from_highs(lp)
+        return cls(
+            model.matrix,
+            model.row_lower,
+            model.row_upper,
+            lower=model.lower,
+            upper=model.upper,
+            integer=model.integer,
+            sense=Sense.MAX if lp.sense_ == highspy.ObjSense.kMaximize else Sense.MIN,
+            cost_columns=cost_columns,
+            fixed_costs=costs,
+            names=list(lp.col_names_) or None,
+            gap=gap,
+            time_limit=time_limit,
+        )
+
+    @property
+    def num_columns(self) -> int:
+        """Predicted columns first, then those with a fixed cost."""
+        return len(self._priced)
+
+    @property
+    def decision_names(self) -> tuple[str, ...]:
+        """The name of each entry of a decision."""
+        names = self.names or [f"y{j}" for j in range(self._model.num_columns)]
+        return tuple(names[j] for j in self._priced)
+
+    def prices(self, costs: Tensor) -> Tensor:
+        """Predicted costs, then the fixed ones."""
+        return costs if self.num_columns == self.num_costs else self._partial(costs)
+
+    def optimise(self, prices: Array) -> Array:
+        """One HiGHS solve a row; LPs restart from the last basis."""
+        if self._highs is None:
+            self._highs = HighsModel(self._model, self.sense, self.gap, self.time_limit)
+        return np.stack([self._highs.solve(self._priced, row)[self._priced] for row in prices])
+
+    def faults(self, decisions: Array) -> list[str]:
+        """What a decision breaks; columns that are no part of it may take any fitting value."""
+        return [self._fault(row) for row in decisions]
+
+    def _fault(self, decision: Array) -> str:
+        tolerance = FEASIBILITY_TOLERANCE
+        below = self._model.lower[self._priced] - decision
+        above = decision - self._model.upper[self._priced]
+        over = np.maximum(below, above)
+        if (over > tolerance).any():
+            return f"breaks {(over > tolerance).sum()} bounds (largest: {over.max():.3g} over)"
+        off = np.abs(decision - decision.round())[self._model.integer[self._priced]]
+        if (off > tolerance).any():
+            return f"has {(off > tolerance).sum()} fractional values in integer columns"
+        if len(self._priced) == self._model.num_columns:
+            values = np.empty(len(decision))
+            values[self._priced] = decision
+            return self._model.broken_rows(values)
+        completion = HighsModel(self._model.fixed(self._priced, decision), self.sense, self.gap)
+        try:
+            completion.solve(self._priced, np.zeros(len(decision)))
+        except SolverError as error:
+            return f"cannot be completed to a solution ({error})"
+        return ""
+
+    def _find(self, columns: Columns) -> Indices:
+        """Column indices, from indices or names."""
+        known = {name: j for j, name in enumerate(self.names or ())}
+        found = []
+        for column in columns:
+            index = known.get(column) if isinstance(column, str) else int(column)
+            if index is None or not 0 <= index < self._model.num_columns:
+                raise InputError(
+                    f"cost_columns names {column!r}, which is no column of the model "
+                    f"({self._model.num_columns} columns)."
+                )
+            found.append(index)
+        if len(set(found)) < len(found) or not found:
+            raise InputError("cost_columns needs at least one column, and each only once.")
+        return np.asarray(found, dtype=np.intp)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A HiGHS instance cannot be pickled; it is built anew where it is needed.
+        return self.__dict__ | {"_highs": None}

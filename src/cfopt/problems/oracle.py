@@ -1,0 +1,135 @@
+"""A user's own solver as a problem."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cfopt.errors import InputError, SolverError
+from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem
+from cfopt.types import Array, Sense
+
+Solver = Callable[[Any], Any]
+
+
+class Oracle(Problem):
+    """Any function that returns a best decision for given costs.
+
+    The function takes one row `(n,)` or a batch `(B, n)`, in NumPy or torch, and answers in the
+    same shape. Its answers are taken as optimal, and an error or an answer of the wrong kind fails
+    the row, not the batch.
+
+    Arguments:
+        function: the solver.
+        num_costs: n.
+        sense: "min" or "max".
+        is_feasible: tells for one decision, an array `(n,)`, whether the solver could return it.
+            Without it, a binary decision is tried: costs `1 - 2 y` make it the only optimum.
+        batched: whether the function takes a batch; else it is called row by row.
+        tensors: whether the function takes torch tensors (float64, on the CPU); else NumPy arrays.
+        time_limit: seconds for one call. A call that takes longer is abandoned, not stopped:
+            Python cannot end it, so the function must bear being called again meanwhile.
+    """
+
+    def __init__(
+        self,
+        function: Solver,
+        num_costs: int,
+        sense: Sense | str = Sense.MIN,
+        is_feasible: Callable[[Array], bool] | None = None,
+        *,
+        batched: bool = False,
+        tensors: bool = False,
+        time_limit: float | None = None,
+    ) -> None:
+        if num_costs < 1:
+            raise InputError(f"Oracle needs at least one cost, got num_costs={num_costs}.")
+        self.num_costs = num_costs
+        self.sense = Sense(sense)
+        self.time_limit = time_limit
+        self._function = function
+        self._is_feasible = is_feasible
+        self._batched = batched
+        self._tensors = tensors
+
+    def optimise(self, prices: Array) -> Array:
+        """The function's answers, checked for shape and finiteness."""
+        if self._batched:
+            return self._ask(prices)
+        return np.stack([self._ask(row) for row in prices])
+
+    def faults(self, decisions: Array) -> list[str]:
+        """By the user's test, or by trying a binary decision."""
+        if self._is_feasible is not None:
+            verdicts = [bool(self._is_feasible(row)) for row in decisions]
+            return ["" if ok else "is refused by is_feasible" for ok in verdicts]
+        return try_binary(self, decisions)
+
+    def _ask(self, prices: Array) -> Array:
+        given: Any = torch.from_numpy(prices.copy()) if self._tensors else prices.copy()
+        answer = _within(self.time_limit, self._function, given)
+        try:
+            if isinstance(answer, Tensor):
+                answer = answer.detach().cpu().numpy()
+            decision = np.array(answer, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise SolverError(f"the solver returned no array of numbers ({error})") from error
+        if decision.shape != prices.shape:
+            raise SolverError(
+                f"the solver returned shape {decision.shape} for costs of shape {prices.shape}"
+            )
+        if not np.isfinite(decision).all():
+            raise SolverError("the solver returned values that are not finite")
+        return decision
+
+
+def try_binary(problem: Problem, decisions: Array) -> list[str]:
+    """Whether each decision is in Y, by making it the only optimum: prices `1 - 2 y`.
+
+    For binary y and y', `<1 - 2 y, y'>` is the number of entries in which they differ, less the
+    entries of y: smallest at y' = y.
+    """
+    faults = []
+    for decision in decisions:
+        if (np.abs(decision * (1 - decision)) > FEASIBILITY_TOLERANCE).any():
+            faults.append("is not binary, and whether it is feasible is then unknown")
+            continue
+        prices = problem.sense.sign * (1 - 2 * decision.round())
+        try:
+            best = problem.optimise(prices[None])[0]
+        except SolverError as error:
+            faults.append(f"cannot be tried: {error}")
+            continue
+        same = np.abs(best - decision).max() <= FEASIBILITY_TOLERANCE
+        faults.append("" if same else "is never returned by the solver, whatever the costs")
+    return faults
+
+
+def _within(seconds: float | None, function: Solver, argument: Any) -> Any:
+    """Call a user's function; whatever it raises, or its silence, becomes a SolverError."""
+    answer: list[Any] = []
+    errors: list[Exception] = []
+
+    def call() -> None:
+        try:
+            answer.append(function(argument))
+        except Exception as error:
+            errors.append(error)
+
+    if seconds is None:
+        call()
+    else:
+        thread = threading.Thread(target=call, daemon=True)
+        thread.start()
+        thread.join(seconds)
+    if errors:
+        error = errors[0]
+        raise SolverError(f"the solver raised {type(error).__name__}: {error}") from error
+    if not answer:
+        raise SolverError(f"the solver gave no answer within {seconds:g} seconds")
+    return answer[0]

@@ -1,0 +1,151 @@
+"""Shortest paths over cells that cost something to visit, as on a map."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from cfopt.errors import InputError
+from cfopt.problems.base import Problem
+from cfopt.problems.milp import MILP
+from cfopt.types import Array
+
+Cell = tuple[int, int]
+_SIDES = [(-1, 0), (0, -1), (0, 1), (1, 0)]
+_CORNERS = [(-1, -1), (-1, 1), (1, -1), (1, 1)]
+
+
+class TerrainShortestPath(Problem):
+    """The cheapest way across a map, where each visit of a cell costs what the cell costs.
+
+    Y holds the visit counts of a unit-capacity flow from start to goal: each move between two
+    neighbouring cells is made at most once in each direction. Where all costs are >= 0 the best of
+    them is a simple path, found for the whole batch at once; a row with a negative cost, for which
+    going in circles may pay, is solved as the linear program that the paper solves.
+
+    Arguments:
+        rows, cols: the cells of the map; decisions list them row by row.
+        neighbours: 8 (with diagonals) or 4.
+        start, goal: cells as (row, column); opposite corners by default.
+    """
+
+    def __init__(
+        self,
+        rows: int,
+        cols: int,
+        neighbours: int = 8,
+        start: Cell = (0, 0),
+        goal: Cell | None = None,
+    ) -> None:
+        if rows < 1 or cols < 1 or rows * cols < 2:
+            raise InputError(f"A map needs at least two cells, got {rows} x {cols}.")
+        if neighbours not in (4, 8):
+            raise InputError(f"neighbours needs to be 4 or 8, got {neighbours}.")
+        goal = goal if goal is not None else (rows - 1, cols - 1)
+        for name, cell in (("start", start), ("goal", goal)):
+            if not (0 <= cell[0] < rows and 0 <= cell[1] < cols):
+                raise InputError(f"{name} {cell} lies outside the {rows} x {cols} map.")
+        if start == goal:
+            raise InputError(f"start and goal need to differ, got {start} for both.")
+        self.rows, self.cols, self.neighbours = rows, cols, neighbours
+        self.start, self.goal = start, goal
+        self.num_costs = rows * cols
+        self._offsets = np.array(sorted(_SIDES + (_CORNERS if neighbours == 8 else [])))
+        self._flow: MILP | None = None
+
+    def optimise(self, prices: Array) -> Array:
+        """A sweep where no cost is negative, the flow program for the other rows."""
+        negative = (prices < 0).any(axis=1)
+        if not negative.any():
+            return self._sweep(prices)
+        decisions = np.empty_like(prices)
+        if not negative.all():
+            decisions[~negative] = self._sweep(prices[~negative])
+        decisions[negative] = self._flow_program().optimise(prices[negative])
+        return decisions
+
+    def faults(self, decisions: Array) -> list[str]:
+        """A decision is feasible if some unit-capacity flow visits the cells that often."""
+        whole = np.abs(decisions - decisions.round()).max(axis=1) < 1e-6
+        flows = self._flow_program().faults(decisions)
+        return [
+            "is no path: visits are whole numbers"
+            if not ok
+            else ("is no path from start to goal" if fault else "")
+            for ok, fault in zip(whole, flows, strict=True)
+        ]
+
+    def _sweep(self, prices: Array) -> Array:
+        """Bellman and Ford's recursion on all maps at once.
+
+        Each round offers every cell the cheapest way through one of its neighbours. Predecessors
+        are recorded at strict improvement only: where costs are >= 0 they cannot form a circle,
+        not even through cells that cost nothing.
+        """
+        shape = (len(prices), self.rows, self.cols)
+        costs = prices.reshape(shape)
+        framed = np.full((shape[0], self.rows + 2, self.cols + 2), np.inf)
+        reach = framed[:, 1:-1, 1:-1]
+        reach[:, *self.start] = costs[:, *self.start]
+        came_from = np.zeros(shape, dtype=np.int8)
+        while True:
+            nearest, move = self._best_neighbour(framed)
+            offered = nearest + costs
+            better = offered < reach
+            if not better.any():
+                return self._trace_back(came_from)
+            reach[better] = offered[better]
+            came_from[better] = move[better]
+
+    def _best_neighbour(self, framed: Array) -> tuple[Array, NDArray[np.int8]]:
+        """The cheapest neighbour of each cell, and which of the offsets leads to it."""
+        nearest = np.full((len(framed), self.rows, self.cols), np.inf)
+        move = np.zeros(nearest.shape, dtype=np.int8)
+        for k, (down, right) in enumerate(self._offsets):
+            row, col = 1 + down, 1 + right
+            neighbour = framed[:, row : row + self.rows, col : col + self.cols]
+            move[neighbour < nearest] = k
+            np.minimum(nearest, neighbour, out=nearest)
+        return nearest, move
+
+    def _trace_back(self, came_from: NDArray[np.int8]) -> Array:
+        count = len(came_from)
+        decisions = np.zeros((count, self.rows, self.cols))
+        batch = np.arange(count)
+        row, col = np.full(count, self.goal[0]), np.full(count, self.goal[1])
+        decisions[:, *self.goal] = 1.0
+        while len(batch):
+            step = self._offsets[came_from[batch, row, col]]
+            row, col = row + step[:, 0], col + step[:, 1]
+            decisions[batch, row, col] = 1.0
+            walking = (row != self.start[0]) | (col != self.start[1])
+            batch, row, col = batch[walking], row[walking], col[walking]
+        return decisions.reshape(count, -1)
+
+    def _flow_program(self) -> MILP:
+        """Visits first, then one column for each move: `visits = moves in (+ 1 at the start)`."""
+        if self._flow is None:
+            cells = np.arange(self.num_costs).reshape(self.rows, self.cols)
+            moves = [
+                (cells[i, j], cells[i + down, j + right])
+                for i in range(self.rows)
+                for j in range(self.cols)
+                for down, right in self._offsets
+                if 0 <= i + down < self.rows and 0 <= j + right < self.cols
+            ]
+            sources, targets = np.array(moves).T
+            n, m = self.num_costs, len(moves)
+            moving = np.arange(m)
+            into = scipy.sparse.csr_array((np.ones(m), (targets, moving)), shape=(n, m))
+            out = scipy.sparse.csr_array((np.ones(m), (sources, moving)), shape=(n, m))
+            balance, visits = np.zeros(n), np.zeros(n)
+            balance[cells[self.start]], balance[cells[self.goal]] = -1.0, 1.0
+            visits[cells[self.start]] = 1.0
+            matrix = scipy.sparse.block_array(
+                [[None, into - out], [scipy.sparse.eye_array(n), -into]]
+            )
+            limits = np.concatenate([balance, visits])
+            upper = np.concatenate([np.full(n, np.inf), np.ones(m)])
+            self._flow = MILP(matrix, limits, limits, upper=upper, cost_columns=list(range(n)))
+        return self._flow

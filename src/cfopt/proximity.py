@@ -1,0 +1,79 @@
+"""How far a context is from the factual one: what an explanation keeps small."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self, cast
+
+import torch
+from torch import Tensor
+
+from cfopt.errors import InputError
+from cfopt.features import check_scale
+
+
+@dataclass(frozen=True)
+class Proximity(ABC):
+    """A distance between contexts, with its gradient.
+
+    Arguments:
+        scale: the unit in which each feature's change counts, > 0; 1 by default.
+    """
+
+    scale: Tensor | Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.scale is not None:
+            scale = torch.as_tensor(self.scale, dtype=torch.float64)
+            check_scale(scale)
+            object.__setattr__(self, "scale", scale)
+
+    def bind(self, contexts: Tensor) -> Self:
+        """This proximity with its scale on the contexts' device and in their dtype."""
+        if self.scale is None:
+            return self
+        scale = torch.as_tensor(self.scale)
+        if scale.shape != contexts.shape[1:]:
+            raise InputError(
+                f"The contexts have shape {tuple(contexts.shape[1:])}, but the proximity's scales "
+                f"have {tuple(scale.shape)}."
+            )
+        bound = replace(self)
+        object.__setattr__(bound, "scale", scale.to(contexts.device, contexts.dtype))
+        return bound
+
+    def __call__(self, x: Tensor, origin: Tensor) -> Tensor:
+        """The distance of each row: `(B, ...), (B, ...) -> (B,)`."""
+        return self.evaluate(x, origin)[0]
+
+    @abstractmethod
+    def evaluate(self, x: Tensor, origin: Tensor) -> tuple[Tensor, Tensor]:
+        """The distance of each row, `(B,)`, and its gradient with respect to x, `(B, ...)`."""
+
+    def _change(self, x: Tensor, origin: Tensor) -> Tensor:
+        return x - origin if self.scale is None else (x - origin) / cast(Tensor, self.scale)
+
+    def _unscaled(self, gradient: Tensor) -> Tensor:
+        return gradient if self.scale is None else gradient / cast(Tensor, self.scale)
+
+
+@dataclass(frozen=True)
+class L2(Proximity):
+    """The squared Euclidean distance, `|(x - x0) / scale|^2`: the paper's choice."""
+
+    def evaluate(self, x: Tensor, origin: Tensor) -> tuple[Tensor, Tensor]:
+        """`|c|^2` and `2 c / scale` of the scaled change c."""
+        change = self._change(x, origin)
+        return change.square().flatten(1).sum(1), self._unscaled(2 * change)
+
+
+@dataclass(frozen=True)
+class L1(Proximity):
+    """The sum of absolute changes, `|(x - x0) / scale|_1`: moves few features."""
+
+    def evaluate(self, x: Tensor, origin: Tensor) -> tuple[Tensor, Tensor]:
+        """`|c|_1` and `sign(c) / scale` of the scaled change c."""
+        change = self._change(x, origin)
+        return change.abs().flatten(1).sum(1), self._unscaled(change.sign())

@@ -1,0 +1,25 @@
+"""The contract of a search: a task in, points out, with progress on the way."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+from cfopt.task import Task
+from cfopt.types import Points, Progress
+
+
+class Search(ABC):
+    """An algorithm that looks for near contexts in which a task's criterion holds.
+
+    A search holds only its own knobs, and is silent: callers show, stop or resume by what it
+    yields. What it finds is a claim; `explain` verifies it.
+    """
+
+    @abstractmethod
+    def steps(self, task: Task) -> Iterator[Progress]:
+        """Work on the task; every row is handed over once, in some report's `finished`."""
+
+    def run(self, task: Task) -> Points:
+        """Work until every row is finished."""
+        return Points.gather([p.finished for p in self.steps(task) if p.finished is not None])

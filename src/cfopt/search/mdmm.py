@@ -1,0 +1,181 @@
+"""The paper's search: the modified differential method of multipliers, for a whole batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+import torch
+from torch import Tensor
+
+from cfopt.errors import InputError
+from cfopt.search.base import Search
+from cfopt.task import TOLERANCE, Task
+from cfopt.types import Points, Progress
+
+#: Steps between two reports when no row finishes.
+_REPORT_EVERY = 50
+#: A row whose values are no longer finite can do no harm (no comparison with NaN holds), so it is
+#: looked for now and then only.
+_LOOK_FOR_NAN_EVERY = 16
+
+
+class Counting(StrEnum):
+    """Which steps use up the patience of a row that has found something."""
+
+    #: Valid steps that do not improve: Algorithms 1 and 2 of the paper.
+    VALID_STEPS = "valid steps"
+    #: Every step that does not improve, from the first valid one on: made the paper's figures.
+    ALL_STEPS = "all steps"
+
+
+@dataclass(frozen=True)
+class MDMM(Search):
+    """Simultaneous descent in x and ascent in lambda (Algorithm 2).
+
+        E(x, lambda) = proximity + lambda g + rho/2 g^2
+        x      <- x - gamma dE/dx
+        lambda <- lambda + gamma g
+
+    with `g = h + s^2`. The slack s starts at `sqrt(max(0, -h))`, so that it is 0 and stays 0
+    unless the criterion holds at the start; absolute explanations need none.
+
+    One step is one forward and one backward pass and, unless the criterion does without, one
+    batched solve for all rows still running; finished rows leave the batch.
+
+    Arguments:
+        step: gamma.
+        damping: rho.
+        max_steps: K.
+        patience: c_max, how many idle steps end the search of a row.
+        improvement: u; a valid step improves if its loss is below u times that of the last one.
+        counting: which steps are idle.
+        trace: whether to keep loss, h and lambda of every step.
+    """
+
+    step: float = 0.01
+    damping: float = 1.0
+    max_steps: int = 6000
+    patience: int = 10
+    improvement: float = 0.9
+    counting: Counting = Counting.VALID_STEPS
+    trace: bool = False
+
+    def __post_init__(self) -> None:
+        needs = {
+            "step > 0": self.step > 0,
+            "damping >= 0": self.damping >= 0,
+            "max_steps >= 1": self.max_steps >= 1,
+            "patience >= 1": self.patience >= 1,
+            "0 < improvement <= 1": 0 < self.improvement <= 1,
+        }
+        for need, met in needs.items():
+            if not met:
+                raise InputError(f"MDMM needs {need}; got {self}.")
+        object.__setattr__(self, "counting", Counting(self.counting))
+
+    def steps(self, task: Task) -> Iterator[Progress]:
+        """Take steps together until each row has run out of patience or of steps."""
+        run = _Run(self, task)
+        for k in range(1, self.max_steps + 1):
+            finished = run.advance(k)
+            if finished is not None or k % _REPORT_EVERY == 0:
+                yield Progress(k, len(run.rows), len(task), finished)
+            if not len(run.rows):
+                return
+
+
+class _Run:
+    """The state of the rows still running; every tensor has one row for each of them."""
+
+    def __init__(self, knobs: MDMM, task: Task) -> None:
+        count, device, dtype = len(task), task.origin.device, task.origin.dtype
+        self.knobs = knobs
+        self.task = task
+        self.rows = torch.arange(count, device=device)
+        self.x = task.origin.detach().clone()
+        self.multiplier = torch.zeros(count, device=device, dtype=dtype)
+        self.slack: Tensor | None = None
+        self.idle = torch.zeros(count, device=device, dtype=torch.long)
+        self.best_x = self.x.clone()
+        self.best_loss = torch.full_like(self.multiplier, torch.inf)
+        self.last_improvement = self.best_loss.clone()
+        self.least_h = self.best_loss.clone()
+        self.history: list[Tensor] = []  # blocks of (steps, rows, 3)
+
+    def advance(self, k: int) -> Points | None:
+        """Take step k; return the rows that end with it, if any."""
+        task, knobs = self.task, self.knobs
+        x = self.x.requires_grad_()
+        prices = task.prices(x)
+        values = prices.detach()
+        rival = task.rival(values)
+        # Half of what verification grants, to leave room for the rounding of float32.
+        direction, h, holds = task.judge(values, rival.decisions, TOLERANCE / 2)
+        loss, pull = task.proximity.evaluate(x.detach(), task.origin)
+        self._remember(x.detach(), h, holds, loss)
+
+        if k == 1:
+            slack = (-h).clamp(min=0).sqrt()
+            self.slack = slack if slack.any() else None
+        g = h if self.slack is None else h + self.slack.square()
+        if knobs.trace:
+            self.history.append(torch.stack([loss, h, self.multiplier], dim=1)[None])
+        weight = self.multiplier + knobs.damping * g
+        (push,) = torch.autograd.grad(prices, x, weight[:, None] * direction)
+        self.x = torch.sub(x.detach(), pull + push, alpha=knobs.step)
+        self.multiplier = torch.add(self.multiplier, g, alpha=knobs.step)
+        if self.slack is not None:
+            self.slack = self.slack - 2 * knobs.step * weight * self.slack
+        return self._finish(k, h, rival.failures)
+
+    def _remember(self, x: Tensor, h: Tensor, holds: Tensor, loss: Tensor) -> None:
+        """Keep the best valid point, or while there is none the least violating one."""
+        found = self.best_loss < torch.inf
+        nearer = holds & (loss < self.best_loss)
+        better = nearer | ((h < self.least_h) & ~found)
+        self.best_x = torch.where(better.view(-1, *[1] * (x.ndim - 1)), x, self.best_x)
+        self.best_loss = torch.where(nearer, loss, self.best_loss)
+        self.least_h = torch.minimum(self.least_h, h)
+
+        improves = holds & (loss < self.knobs.improvement * self.last_improvement)
+        self.last_improvement = torch.where(improves, loss, self.last_improvement)
+        counted = holds if self.knobs.counting is Counting.VALID_STEPS else found
+        self.idle = (self.idle + counted).masked_fill_(improves, 0)
+
+    def _finish(self, k: int, h: Tensor, failures: dict[int, str]) -> Points | None:
+        """Take the rows that are done out of the batch."""
+        done = self.idle >= self.knobs.patience
+        notes = dict(failures)
+        if k % _LOOK_FOR_NAN_EVERY == 0 or k == self.knobs.max_steps:
+            broken = ~h.isfinite()
+            done |= broken
+            for row in broken.nonzero().flatten().tolist():
+                notes.setdefault(row, "its costs overflowed or became NaN")
+        if k == self.knobs.max_steps:
+            done[:] = True
+        elif failures:
+            done[list(failures)] = True
+        if not done.any():
+            return None
+        ended, kept = done.nonzero().flatten(), (~done).nonzero().flatten()
+        steps = torch.full_like(ended, k)
+        history = torch.cat(self.history) if self.history else None
+        points = Points(
+            rows=self.rows[ended],
+            x=self.best_x[ended],
+            found=self.best_loss[ended] < torch.inf,
+            steps=steps,
+            solves=steps if self.task.calls_solver else torch.zeros_like(steps),
+            notes=tuple(notes.get(row, "") for row in ended.tolist()),
+            traces=() if history is None else tuple(history[:, ended].unbind(1)),
+        )
+        if history is not None:
+            self.history = [history[:, kept]]
+        self.task = self.task[kept]
+        for name in ("rows", "x", "multiplier", "idle", "best_x", "best_loss"):
+            setattr(self, name, getattr(self, name)[kept])
+        self.last_improvement, self.least_h = self.last_improvement[kept], self.least_h[kept]
+        self.slack = None if self.slack is None else self.slack[kept]
+        return points

@@ -1,0 +1,133 @@
+"""One explanation task for a batch of contexts, in minimisation form: what searches work on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from cfopt.criteria import Absolute, Criterion
+from cfopt.pipeline import Pipeline
+from cfopt.problems.base import Solved
+from cfopt.proximity import Proximity
+
+#: A criterion holds when h exceeds 0 by no more than this part of `sum_j |price_j d_j|`.
+TOLERANCE = 1e-6
+
+
+class Judgement(NamedTuple):
+    """What a criterion says of prices: the direction `(B, m)`, h and whether it holds `(B,)`."""
+
+    direction: Tensor
+    h: Tensor
+    holds: Tensor
+
+
+@dataclass(frozen=True)
+class Task:
+    """Find, for each row, the nearest context in which the criterion holds.
+
+    Arguments:
+        origin: the factual contexts, `(B, ...)`.
+        factual: the decisions taken there, `(B, m)`.
+        pipeline: predictor and problem; the predictor is in eval mode while a search runs.
+        criterion: what a context must satisfy, bound to the rows.
+        proximity: what to keep small.
+        margin: by which part of its value the alternative must win.
+    """
+
+    origin: Tensor
+    factual: Tensor
+    pipeline: Pipeline
+    criterion: Criterion
+    proximity: Proximity
+    margin: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.origin)
+
+    def __getitem__(self, rows: Tensor) -> Task:
+        """The task of some rows, given by index or mask."""
+        return replace(
+            self,
+            origin=self.origin[rows],
+            factual=self.factual[rows],
+            criterion=self.criterion[rows],
+        )
+
+    @property
+    def calls_solver(self) -> bool:
+        """Whether the criterion can only be judged with a solve."""
+        return self.criterion.needs_optimum
+
+    def prices(self, x: Tensor) -> Tensor:
+        """Predicted prices, turned so that less is better: `(B, ...) -> (B, m)`."""
+        problem = self.pipeline.problem
+        prices = problem.prices(self.pipeline.predict(x))
+        return prices if problem.sense.sign > 0 else -prices
+
+    def optimum(self, prices: Tensor) -> Solved:
+        """The best decisions for turned prices: `(B, m) -> Solved`."""
+        problem = self.pipeline.problem
+        return problem.attempt(prices if problem.sense.sign > 0 else -prices)
+
+    def rival(self, prices: Tensor, optimum: Solved | None = None) -> Solved:
+        """The decision against which the criterion is measured: `(B, m) -> Solved`.
+
+        The optimum; but where an alternative must win by a margin and is the optimum already, the
+        best other decision.
+        """
+        if not self.calls_solver:
+            return Solved(self.factual, {})
+        solved = self.optimum(prices) if optimum is None else optimum
+        if self.margin == 0 or not isinstance(self.criterion, Absolute):
+            return solved
+        alternative = self.criterion.alternative
+        reached = (solved.decisions == alternative).all(1).nonzero().flatten()
+        if not len(reached):
+            return solved
+        problem = self.pipeline.problem
+        costs = problem.sense.sign * prices[reached]
+        others = problem.runner_up(costs, alternative[reached])
+        decisions = solved.decisions.index_copy(0, reached, others.decisions)
+        lost = {int(reached[row]): reason for row, reason in others.failures.items()}
+        return Solved(decisions, solved.failures | lost)
+
+    def direction(self, prices: Tensor, rival: Tensor) -> Tensor:
+        """The d of `h = <prices, d> <= 0`, the margin included: `(B, m), (B, m) -> (B, m)`.
+
+        `h <= -margin |<theta, y>|`, with the pivot y, adds `margin sign(<theta, y>) y`.
+        """
+        direction = self.criterion.direction(prices, rival, self.factual)
+        if self.margin == 0:
+            return direction
+        pivot = self.criterion.pivot(self.factual)
+        return direction + self.margin * (prices * pivot).sum(1, keepdim=True).sign() * pivot
+
+    def judge(self, prices: Tensor, rival: Tensor, tolerance: float = TOLERANCE) -> Judgement:
+        """Whether the criterion holds, `h <= tolerance * sum_j |price_j d_j|`, and by how much."""
+        direction = self.direction(prices, rival)
+        terms = prices * direction
+        h = terms.sum(1)
+        holds = h <= tolerance * terms.abs().sum(1)
+        also = self.criterion.also(prices, rival, self.factual, tolerance)
+        return Judgement(direction, h, holds if also is None else holds & also)
+
+    def ties(self, prices: Tensor, optimum: Tensor) -> Tensor:
+        """Whether a valid row is valid by equality only: `(B, m), (B, m) -> (B,)`.
+
+        For an absolute explanation: the solver returned another decision of the same value. For
+        the others: both sides of the criterion, margin apart, are level.
+        """
+        if isinstance(self.criterion, Absolute):
+            return (optimum != self.criterion.alternative).any(1)
+        terms = prices * self.criterion.direction(prices, optimum, self.factual)
+        return terms.sum(1).abs() <= TOLERANCE * terms.abs().sum(1)
+
+    def on_host(self) -> Task:
+        """The same task with its decisions in float64 on the CPU, for verification."""
+        factual = self.factual.to("cpu", torch.float64)
+        criterion = self.criterion.bind(len(self), factual)
+        return replace(self, factual=factual, criterion=criterion)

@@ -1,0 +1,48 @@
+"""The last word on every answer: a fresh solve in float64 with the predictor as deployed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cfopt.task import Task
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a fresh solve says of some contexts; all tensors are float64 on the CPU.
+
+    Arguments:
+        valid: whether the criterion holds, `(B,)`.
+        violation: h in minimisation form, the margin included: what is missing where it is > 0.
+        tie: whether a valid row is decided by a hair only, so that the solver may go either way.
+        decision: what the pipeline decides there, `(B, m)`; NaN where the solver failed.
+        costs: the costs predicted there, `(B, n)`.
+        failures: why the solver failed, by row.
+    """
+
+    valid: Tensor
+    violation: Tensor
+    tie: Tensor
+    decision: Tensor
+    costs: Tensor
+    failures: dict[int, str]
+
+
+def verify(task: Task, x: Tensor) -> Verdict:
+    """Judge contexts: valid is `h <= 1e-6 * sum_j |price_j d_j|`, `(B, ...) -> Verdict`."""
+    pipeline = task.pipeline
+    with torch.no_grad():
+        costs = pipeline.predict(x).to("cpu", torch.float64)
+    host = task.on_host()
+    prices = pipeline.problem.prices(costs) * pipeline.problem.sense.sign
+    solved = host.optimum(prices)
+    rival = host.rival(prices, solved)
+    judged = host.judge(prices, rival.decisions)
+    failures = solved.failures | rival.failures
+    valid = judged.holds.clone()
+    valid[list(failures)] = False
+    tie = valid & host.ties(prices, solved.decisions)
+    return Verdict(valid, judged.h, tie, solved.decisions, costs, failures)

@@ -1,0 +1,41 @@
+"""Criteria and outcomes in plain words, for messages, summaries and pictures."""
+
+from __future__ import annotations
+
+from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
+from cfopt.types import Sense
+
+
+def question(criterion: Criterion) -> str:
+    """What the user asked."""
+    if isinstance(criterion, Epsilon):
+        return f"What would have put the decision {criterion.epsilon:.0%} off the best?"
+    if isinstance(criterion, Relative):
+        return "When would the alternative have beaten the decision?"
+    return "When would the alternative have been the best of all?"
+
+
+def answer(criterion: Criterion, tie: bool) -> str:
+    """What a valid row says."""
+    if isinstance(criterion, Epsilon):
+        return (
+            f"in this context the factual decision has a relative regret of {criterion.epsilon:g}"
+        )
+    if isinstance(criterion, Relative):
+        how = "is level with" if tie else "beats"
+        return f"in this context the alternative {how} the factual decision"
+    if tie:
+        return "in this context the alternative is optimal, level with what the solver returned"
+    return "in this context the alternative is optimal"
+
+
+def miss(criterion: Criterion, sense: Sense, violation: float) -> str:
+    """What a row without an answer lacks, in the units of the objective."""
+    if violation <= 0:
+        return "the criterion holds, but only within rounding of the search"
+    if isinstance(criterion, Epsilon):
+        return f"the factual decision is still {violation:.3g} too good"
+    rival = "the best decision" if isinstance(criterion, Absolute) else "the factual decision"
+    how = "costs" if sense is Sense.MIN else "is worth"
+    more = "more" if sense is Sense.MIN else "less"
+    return f"the alternative still {how} {violation:.3g} {more} than {rival}"

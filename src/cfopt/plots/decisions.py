@@ -11,9 +11,17 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 
-from cfopt.plots.style import COSTS, INK, OTHER, QUIET, TAKEN, bare, chart
+from cfopt.plots.style import COSTS, DASHED, INK, QUIET, bare, chart
 from cfopt.problems import GridShortestPath, Knapsack, TerrainShortestPath
 from cfopt.types import Array
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A decision `(m,)` and the colour that stands for it in the whole picture."""
+
+    decision: Array
+    color: str
 
 
 @dataclass(frozen=True)
@@ -22,31 +30,30 @@ class Scene:
 
     Arguments:
         prices: the price of each column, `(m,)`.
-        shown: the decision in the foreground, `(m,)`.
-        behind: the decision to compare it with, `(m,)`.
+        strong: the decision in the foreground.
+        weak: the decision to compare it with.
         scale: the range of prices, shared by the panels of a picture.
     """
 
     prices: Array
-    shown: Array
-    behind: Array
+    strong: Mark
+    weak: Mark
     scale: Normalize
 
 
 @singledispatch
 def draw_decision(problem: Any, axes: Axes, scene: Scene) -> None:
     """Any problem: the columns in which the two decisions differ, and their prices."""
-    differ = np.flatnonzero(np.abs(scene.shown - scene.behind) > 1e-9)
+    strong, weak = scene.strong.decision, scene.weak.decision
+    differ = np.flatnonzero(np.abs(strong - weak) > 1e-9)
     order = differ[np.argsort(-np.abs(scene.prices[differ]))][:12]
     names = getattr(problem, "decision_names", None)
-    labels = [names[j] if names else f"y{j}" for j in order]
+    ticks = [f"{names[j] if names else f'y{j}'} at {scene.prices[j]:.3g}" for j in order]
     at = np.arange(len(order))
-    axes.barh(at - 0.2, scene.shown[order], height=0.38, color=TAKEN)
-    axes.barh(at + 0.2, scene.behind[order], height=0.38, color=OTHER)
-    prices = scene.prices[order]
-    ticks = [f"{label} at {price:.3g}" for label, price in zip(labels, prices, strict=True)]
+    axes.barh(at - 0.2, strong[order], height=0.38, color=scene.strong.color)
+    axes.barh(at + 0.2, weak[order], height=0.3, fill=False, edgecolor=scene.weak.color)
     axes.set_yticks(at, ticks)
-    axes.invert_yaxis()
+    axes.set_ylim(max(len(at), 5) - 0.5, -0.5)
     axes.set_xlabel("value in the decision", fontsize=8)
     chart(axes)
 
@@ -54,23 +61,22 @@ def draw_decision(problem: Any, axes: Axes, scene: Scene) -> None:
 @draw_decision.register
 def _(problem: GridShortestPath, axes: Axes, scene: Scene) -> None:
     """Arcs coloured by cost, with the two paths on top."""
-    nodes = np.array(
-        [(n % problem.cols, -(n // problem.cols)) for n in range(problem.rows * problem.cols)]
-    )
+    numbers = np.arange(problem.rows * problem.cols)
+    nodes = np.column_stack([numbers % problem.cols, -(numbers // problem.cols)])
     segments = nodes[np.array(problem.arcs)]
-    width = 9 if max(problem.rows, problem.cols) <= 8 else 40 / max(problem.rows, problem.cols)
+    width = min(10.0, 48 / max(problem.rows, problem.cols))
     costs = LineCollection(list(segments), cmap=COSTS, norm=scene.scale, linewidths=width, zorder=1)
     costs.set_array(scene.prices)
     axes.add_collection(costs)
-    behind = segments[scene.behind > 0.5]
-    shown = segments[scene.shown > 0.5]
-    axes.add_collection(
-        LineCollection(list(behind), colors=OTHER, linewidths=2, linestyles=(0, (2, 1.5)), zorder=3)
-    )
-    axes.add_collection(LineCollection(list(shown), colors=TAKEN, linewidths=3.5, zorder=2))
-    axes.plot(*nodes.T, "o", color="white", markeredgecolor=QUIET, markersize=width * 0.6, zorder=4)
-    ends = nodes[[0, -1]]
-    axes.plot(*ends.T, "o", color=INK, markersize=width * 0.7, zorder=5)
+    strong = list(segments[scene.strong.decision > 0.5])
+    weak = list(segments[scene.weak.decision > 0.5])
+    lines = {"colors": scene.strong.color, "linewidths": 0.5 * width, "capstyle": "round"}
+    axes.add_collection(LineCollection(strong, zorder=2, **lines))
+    lines = {"colors": scene.weak.color, "linewidths": 0.25 * width, "linestyles": [DASHED]}
+    axes.add_collection(LineCollection(weak, zorder=3, **lines))
+    size = 0.55 * width
+    axes.plot(*nodes.T, "o", color="white", markeredgecolor=QUIET, markersize=size, zorder=4)
+    axes.plot(*nodes[[0, -1]].T, "o", color=INK, markersize=1.4 * size, zorder=5)
     axes.set_aspect("equal")
     axes.autoscale_view()
     axes.margins(0.08)
@@ -82,29 +88,28 @@ def _(problem: TerrainShortestPath, axes: Axes, scene: Scene) -> None:
     """Cells coloured by cost, with the visited ones marked."""
     shape = (problem.rows, problem.cols)
     axes.imshow(scene.prices.reshape(shape), cmap=COSTS, norm=scene.scale)
-    for cells, marker, color, size in (
-        (scene.shown, "s", TAKEN, 60),
-        (scene.behind, "o", OTHER, 14),
-    ):
-        rows, cols = np.nonzero(cells.reshape(shape) > 0.5)
-        axes.scatter(cols, rows, marker=marker, s=size * 12 / max(shape), color=color)
+    size = 1400 / max(shape)
+    for mark, marker, part in ((scene.strong, "s", 1.0), (scene.weak, "o", 0.25)):
+        rows, cols = np.nonzero(mark.decision.reshape(shape) > 0.5)
+        axes.scatter(cols, rows, marker=marker, s=size * part, color=mark.color, linewidths=0)
     bare(axes)
 
 
 @draw_decision.register
 def _(problem: Knapsack, axes: Axes, scene: Scene) -> None:
-    """Items by value, those in the foreground set filled, those of the other set outlined."""
+    """Items by value, those of the foreground set filled, those of the other set outlined."""
     at = np.arange(problem.num_costs)
-    taken = scene.shown > 0.5
-    axes.barh(at, scene.prices, color=np.where(taken, TAKEN, "#DDDDDD").tolist(), height=0.72)
-    other = np.flatnonzero(scene.behind > 0.5)
-    axes.barh(other, scene.prices[other], height=0.72, fill=False, edgecolor=OTHER, linewidth=1.6)
-    axes.set_xlim(min(0.0, float(scene.scale.vmin or 0.0)), float(scene.scale.vmax or 1.0) * 1.02)
+    packed = scene.strong.decision > 0.5
+    colors = np.where(packed, scene.strong.color, "#DDDDDD").tolist()
+    axes.barh(at, scene.prices, color=colors, height=0.72)
+    other = np.flatnonzero(scene.weak.decision > 0.5)
+    edge = scene.weak.color
+    axes.barh(other, scene.prices[other], height=0.72, fill=False, edgecolor=edge, linewidth=1.8)
+    low, high = float(scene.scale.vmin or 0.0), float(scene.scale.vmax or 1.0)
+    axes.set_xlim(1.05 * min(0.0, low), 1.05 * max(0.0, high))
     axes.set_yticks(at, [f"item {j}" for j in at], fontsize=7 if len(at) <= 24 else 4)
     axes.invert_yaxis()
-    used = problem.weights @ scene.shown / np.where(problem.capacities > 0, problem.capacities, 1)
-    axes.set_xlabel(
-        "value;  " + ", ".join(f"resource {i}: {part:.0%} used" for i, part in enumerate(used)),
-        fontsize=8,
-    )
+    used = problem.weights @ packed / np.where(problem.capacities > 0, problem.capacities, 1)
+    parts = ", ".join(f"{part:.0%} of resource {i}" for i, part in enumerate(used))
+    axes.set_xlabel(f"value; the packed set takes {parts}", fontsize=8)
     chart(axes)

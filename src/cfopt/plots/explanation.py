@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from cfopt.explanation import Explanation
-from cfopt.plots.decisions import Scene, draw_decision
-from cfopt.plots.style import INK, OTHER, QUIET, TAKEN, canvas, chart
+from cfopt.plots.decisions import Mark, Scene, draw_decision
+from cfopt.plots.style import ALTERNATIVE, BAR, COSTS, FACTUAL, INK, QUIET, canvas, chart
+from cfopt.problems import GridShortestPath, TerrainShortestPath
 from cfopt.types import Array, Sense
 from cfopt.wording import question
 
@@ -24,29 +25,38 @@ _FEATURES = 12
 def plot_explanation(explanation: Explanation, path: str | Path | None = None) -> Figure:
     """Draw an explanation of one row, and save it if a path is given (PNG, SVG or PDF)."""
     e = explanation
-    figure = canvas(12, 4.6)
-    figure.suptitle(f"{question(e.criterion)}\n", fontsize=13, fontweight="bold", color=INK)
-    verdict = fill(f"{e.status[0].capitalize()}: {e.message[0]}.", 150)
-    figure.text(0.5, 0.905, verdict, ha="center", va="top", fontsize=9.5, color=INK)
+    figure = canvas(12, 4.9, rect=(0.01, 0.08, 0.98, 0.79))
     left, right, changes = figure.subplots(1, 3, width_ratios=[1, 1, 0.9])
+    figure.text(0.015, 0.955, question(e.criterion), fontsize=14, fontweight="bold", color=INK)
+    verdict = fill(f"{e.status[0].capitalize()}: {e.message[0]}.", 150)
+    figure.text(0.015, 0.93, verdict, va="top", fontsize=10, color=INK)
 
     before, after = _prices(e, "costs_before"), _prices(e, "costs")
-    factual, decision = e.factual[0].cpu().double().numpy(), e.alternative[0].cpu().double().numpy()
     both = np.concatenate([before, after])
     both = both[np.isfinite(both)]
     scale = Normalize(both.min(), both.max()) if both.size else Normalize(0, 1)
-    other = "alternative" if e.criterion.contrasts else "new best"
-    _panel(e, left, "Before", Scene(before, factual, decision, scale), ("decision", other))
-    _panel(e, right, "After", Scene(after, decision, factual, scale), (other, "decision"))
-    handles = [
-        Line2D([], [], color=TAKEN, linewidth=3.5, label="better of the two, in its panel"),
-        Line2D([], [], color=OTHER, linewidth=2, linestyle=(0, (2, 1.5)), label="the other one"),
-    ]
-    figure.legend(handles=handles, loc="outside lower left", ncols=2, frameon=False, fontsize=8.5)
+    factual = Mark(e.factual[0].double().cpu().numpy(), FACTUAL)
+    other = Mark(e.alternative[0].double().cpu().numpy(), ALTERNATIVE)
+    _panel(e, left, "Before", Scene(before, factual, other, scale))
+    front, back = (other, factual) if e.valid[0] else (factual, other)
+    _panel(e, right, "After", Scene(after, front, back, scale))
     _changes(e, changes)
+    handles = [
+        Line2D([], [], color=FACTUAL, linewidth=4, label="the decision"),
+        Line2D([], [], color=ALTERNATIVE, linewidth=4, label=_other(e)),
+    ]
+    if isinstance(e.problem, GridShortestPath | TerrainShortestPath):
+        handles.append(
+            Line2D([], [], color=COSTS(0.6), linewidth=9, label="costs: darker is dearer")
+        )
+    figure.legend(handles=handles, loc="lower left", ncols=3, frameon=False, fontsize=9.5)
     if path is not None:
         figure.savefig(path)
     return figure
+
+
+def _other(e: Explanation) -> str:
+    return "the alternative" if e.criterion.contrasts else "what is best then"
 
 
 def _prices(e: Explanation, name: str) -> Array:
@@ -55,13 +65,14 @@ def _prices(e: Explanation, name: str) -> Array:
     return prices
 
 
-def _panel(e: Explanation, axes: Axes, title: str, scene: Scene, names: tuple[str, str]) -> None:
+def _panel(e: Explanation, axes: Axes, title: str, scene: Scene) -> None:
     draw_decision(e.problem, axes, scene)
-    unit = "cost" if e.sense is Sense.MIN else "value"
-    shown, behind = scene.prices @ scene.shown, scene.prices @ scene.behind
+    unit = "costs" if e.sense is Sense.MIN else "is worth"
+    value = {mark.color: scene.prices @ mark.decision for mark in (scene.strong, scene.weak)}
     axes.set_title(
-        f"{title}: {unit} of {names[0]} {shown:.3g}, of {names[1]} {behind:.3g}",
-        fontsize=9.5,
+        f"{title}: the decision {unit} {value[FACTUAL]:.3g},\n"
+        f"{_other(e)} {unit} {value[ALTERNATIVE]:.3g}",
+        fontsize=10,
         color=INK,
     )
 
@@ -71,8 +82,7 @@ def _changes(e: Explanation, axes: Axes) -> None:
     table = e.table()
     shown = table.head(_FEATURES)
     at = np.arange(len(shown))
-    colors = np.where(shown["change"] >= 0, TAKEN, OTHER).tolist()
-    axes.barh(at, shown["change"], color=colors, height=0.68)
+    axes.barh(at, shown["change"], color=BAR, height=0.62)
     axes.set_yticks(at, shown["feature"].tolist())
     axes.invert_yaxis()
     axes.axvline(0, color=QUIET, linewidth=0.8)
@@ -89,7 +99,7 @@ def _changes(e: Explanation, axes: Axes) -> None:
             color=INK,
         )
     more = f" (the {len(shown)} largest of {len(table)})" if len(table) > len(shown) else ""
-    axes.set_title(f"What moved{more}" if len(table) else "Nothing moved", fontsize=9.5, color=INK)
+    axes.set_title(f"What moved{more}" if len(table) else "Nothing moved", fontsize=10, color=INK)
     span = max(shown["change"].abs().max() if len(shown) else 1.0, 1e-12)
     axes.set_xlim(-1.15 * span, 1.15 * span)
     axes.set_xlabel("change", fontsize=8)

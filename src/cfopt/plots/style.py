@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 #: Okabe and Ito's palette, which colour-blind readers can tell apart.
-TAKEN = "#0072B2"
-OTHER = "#D55E00"
+FACTUAL = "#0072B2"
+ALTERNATIVE = "#D55E00"
 QUIET = "#8A8A8A"
+BAR = "#4D4D4D"
 INK = "#222222"
-COSTS = "YlGnBu"
+#: Costs are grey, the darker the dearer, so that the two decisions keep the colours to themselves.
+COSTS = LinearSegmentedColormap.from_list("costs", ["#F4F4F4", "#5E5E5E"])
+DASHED = (0, (2.2, 1.4))
 
 
-def canvas(width: float, height: float) -> Figure:
-    """An empty figure that belongs to no window and leaves pyplot's state alone."""
-    figure = Figure(figsize=(width, height), layout="constrained", dpi=130)
-    figure.set_facecolor("white")
-    return figure
+def canvas(width: float, height: float, rect: tuple[float, float, float, float]) -> Figure:
+    """An empty figure that belongs to no window; panels fill `rect`, the rest is for text."""
+    layout = ConstrainedLayoutEngine(rect=rect)
+    return Figure(figsize=(width, height), layout=layout, dpi=130, facecolor="white")
 
 
 def bare(axes: Axes) -> None:

@@ -95,11 +95,14 @@ class _Run:
         self.task = task
         self.rows = torch.arange(count, device=device)
         self.x = task.origin.detach().clone()
-        self.multiplier = torch.zeros(count, device=device, dtype=dtype)
+        # In float32 the multiplier would stop growing as soon as gamma h falls below its last bit,
+        # and with it the search a hair away from the boundary. (Apple's GPUs have no float64.)
+        precise = torch.float64 if device.type != "mps" else dtype
+        self.multiplier = torch.zeros(count, device=device, dtype=precise)
         self.slack: Tensor | None = None
         self.idle = torch.zeros(count, device=device, dtype=torch.long)
         self.best_x = self.x.clone()
-        self.best_loss = torch.full_like(self.multiplier, torch.inf)
+        self.best_loss = torch.full((count,), torch.inf, device=device, dtype=dtype)
         self.last_improvement = self.best_loss.clone()
         self.least_h = self.best_loss.clone()
         self.history: list[Tensor] = []  # blocks of (steps, rows, 3)
@@ -121,8 +124,8 @@ class _Run:
             self.slack = slack if slack.any() else None
         g = h if self.slack is None else h + self.slack.square()
         if knobs.trace:
-            self.history.append(torch.stack([loss, h, self.multiplier], dim=1)[None])
-        weight = self.multiplier + knobs.damping * g
+            self.history.append(torch.stack([loss, h, self.multiplier.to(h)], dim=1)[None])
+        weight = (self.multiplier + knobs.damping * g).to(h.dtype)
         (push,) = torch.autograd.grad(prices, x, weight[:, None] * direction)
         self.x = torch.sub(x.detach(), pull + push, alpha=knobs.step)
         self.multiplier = torch.add(self.multiplier, g, alpha=knobs.step)

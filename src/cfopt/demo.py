@@ -1,0 +1,99 @@
+"""The demonstration: train a small pipeline, then explain one of its decisions in three ways."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+import cfopt
+from cfopt.datasets import synthetic
+from cfopt.predictors import SPOPlus, fit, linear
+
+_EPOCHS = 70
+_SHOWN = 2  # the context whose pictures are drawn
+_COLUMNS = (
+    TextColumn("{task.description:40}"),
+    BarColumn(),
+    TaskProgressColumn(),
+    TimeElapsedColumn(),
+)
+
+
+def run(folder: Path, console: Console) -> None:
+    """Train the paper's 5x5 grid pipeline, explain 100 of its decisions, and draw one of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    generator = torch.Generator().manual_seed(0)
+    with Progress(*_COLUMNS, console=console) as bars:
+        pipeline, data = _train(bars, generator)
+        x0 = data.contexts[1000:1100]
+        # What a planner might ask: why not the route that is best somewhere else?
+        alternatives = pipeline.decide(data.contexts[1100:1200])
+        questions = {
+            "relative": cfopt.Relative(alternatives),
+            "absolute": cfopt.Absolute(alternatives),
+            "epsilon": cfopt.Epsilon(0.5),
+        }
+        answers = {name: _explain(bars, name, x0, pipeline, q) for name, q in questions.items()}
+    report = []
+    for name, explanation in answers.items():
+        explanation[_SHOWN].plot(folder / f"{name}.png")
+        explanation.to_json(folder / f"{name}.json")
+        report.append(f"## {name}\n{explanation.summary()}\n\n{explanation[_SHOWN].summary()}\n")
+    text = "\n".join(report)
+    (folder / "summary.txt").write_text(text, encoding="utf-8")
+    console.print(text, highlight=False)
+    console.print(f"Pictures, data and this summary are in [bold]{folder}[/bold].")
+
+
+def _train(
+    bars: Progress, generator: torch.Generator
+) -> tuple[cfopt.Pipeline, synthetic.Synthetic]:
+    data = synthetic.grid(2000, features=10)
+    bar = bars.add_task("Training on 1,000 shortest paths (SPO+)", total=_EPOCHS)
+    torch.manual_seed(0)
+    predictor = linear(10, data.problem.num_costs)
+    fit(
+        predictor,
+        data.contexts[:1000],
+        data.costs[:1000],
+        SPOPlus(data.problem),
+        epochs=_EPOCHS,
+        learning_rate=3e-4,
+        generator=generator,
+        on_epoch=lambda epoch, _: bars.update(bar, completed=epoch),
+    )
+    return cfopt.Pipeline(predictor, data.problem), data
+
+
+def _explain(
+    bars: Progress,
+    name: str,
+    x0: torch.Tensor,
+    pipeline: cfopt.Pipeline,
+    criterion: cfopt.Criterion,
+) -> cfopt.Explanation:
+    bar = bars.add_task(f"Explaining 100 decisions ({name})", total=len(x0))
+
+    def show(progress: cfopt.Progress) -> None:
+        bars.update(bar, completed=len(x0) - progress.running)
+
+    explanation = cfopt.explain(
+        x0, pipeline, criterion, search=cfopt.MDMM(step=0.1), on_progress=show
+    )
+    bars.update(bar, completed=len(x0))
+    return explanation
+
+
+def main() -> None:
+    """Run the demonstration from the command line."""
+    parser = argparse.ArgumentParser(prog="python -m cfopt.demo", description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the results")
+    run(parser.parse_args().out, Console())
+
+
+if __name__ == "__main__":
+    main()

@@ -70,14 +70,29 @@ class Answer:
 
 
 def explain_one(
-    predictor, solver, x0, factual, alternative, kind, *, maximise, step, epsilon=1.0,
-    max_steps=6000, patience=10, improvement=0.9, damping=1.0, count_all=False,
+    predictor,
+    solver,
+    x0,
+    factual,
+    alternative,
+    kind,
+    *,
+    maximise,
+    step,
+    epsilon=1.0,
+    max_steps=6000,
+    patience=10,
+    improvement=0.9,
+    damping=1.0,
+    count_all=False,
 ) -> Answer:
     """One task by MDMM in feature space; `kind` is relative, absolute or epsilon."""
     sign = -1.0 if maximise else 1.0
     x, multiplier, idle = x0.clone(), 0.0, 0
     best_x, best, last = None, float("inf"), float("inf")
-    for k in range(1, max_steps + 1):
+    steps = 0
+    while steps < max_steps:
+        steps += 1
         x.requires_grad_()
         costs = sign * predictor(x)
         if kind == "relative":
@@ -107,4 +122,4 @@ def explain_one(
             break
         x = x.detach() - step * gradient
         multiplier += step * violation
-    return Answer(best_x, best, k)
+    return Answer(best_x, best, steps)

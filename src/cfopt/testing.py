@@ -1,0 +1,191 @@
+"""Contracts: tests that a new problem or search inherits.
+
+Subclass a contract in a test module, say how to make the thing, and pytest runs the rest:
+
+    class TestMyProblem(ProblemContract):
+        def problem(self) -> Problem:
+            return MyProblem(...)
+"""
+
+from __future__ import annotations
+
+import pickle
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
+from cfopt.explain import explain
+from cfopt.pipeline import Pipeline
+from cfopt.problems.base import Problem
+from cfopt.problems.shortest_path import GridShortestPath
+from cfopt.proximity import L2
+from cfopt.search.base import Search
+from cfopt.task import Task
+
+_ROWS = 12
+
+
+class ProblemContract(ABC):
+    """What every problem must do: feasible, optimal, repeatable, row by row or in a batch."""
+
+    @abstractmethod
+    def problem(self) -> Problem:
+        """A small instance."""
+
+    def feasible_set(self, problem: Problem) -> Tensor:
+        """Every decision, `(D, m)`, from an independent source where the problem has no list."""
+        listed = problem.decisions()
+        assert listed is not None, "override feasible_set: the problem does not list its decisions"
+        return listed
+
+    def costs(self, problem: Problem) -> Tensor:
+        """Costs to test with, `(B, n)` in float64: by default of both signs, with ties."""
+        generator = torch.Generator().manual_seed(1)
+        size = (_ROWS, problem.num_costs)
+        smooth = torch.randn(size, generator=generator, dtype=torch.float64)
+        tied = torch.randint(-2, 3, size, generator=generator).double()
+        return torch.cat([smooth, tied])
+
+    def test_decisions_are_feasible(self) -> None:
+        problem = self.problem()
+        decisions = problem.solve(self.costs(problem))
+        assert decisions.shape[1] == problem.num_columns
+        assert problem.is_feasible(decisions).all()
+
+    def test_no_feasible_decision_is_better(self) -> None:
+        problem = self.problem()
+        costs = self.costs(problem)
+        prices = problem.sense.sign * problem.prices(costs)
+        best = (prices @ self.feasible_set(problem).T).min(1).values
+        reached = (prices * problem.solve(costs)).sum(1)
+        assert torch.allclose(reached, best, rtol=1e-9, atol=1e-9)
+
+    def test_every_feasible_decision_is_called_feasible(self) -> None:
+        problem = self.problem()
+        assert problem.is_feasible(self.feasible_set(problem)[:200]).all()
+
+    def test_what_no_decision_can_be_is_called_infeasible(self) -> None:
+        problem = self.problem()
+        beyond = self.feasible_set(problem).abs().max() + 1
+        wrong = beyond + problem.solve(self.costs(problem)[:3])
+        assert not problem.is_feasible(wrong).any()
+        assert all(problem.explain_faults(wrong))
+
+    def test_a_batch_gives_what_its_rows_give(self) -> None:
+        problem = self.problem()
+        costs = self.costs(problem)
+        single = torch.cat([problem.solve(row[None]) for row in costs])
+        assert torch.equal(problem.solve(costs), single)
+
+    def test_the_answer_does_not_depend_on_earlier_solves(self) -> None:
+        problem = self.problem()
+        costs = self.costs(problem)
+        first = problem.solve(costs)
+        order = torch.randperm(len(costs), generator=torch.Generator().manual_seed(2))
+        assert torch.equal(problem.solve(costs[order]), first[order])
+
+    def test_decisions_keep_the_dtype_of_the_costs(self) -> None:
+        problem = self.problem()
+        assert problem.solve(self.costs(problem).float()).dtype == torch.float32
+
+    def test_a_row_that_is_not_finite_fails_alone(self) -> None:
+        problem = self.problem()
+        prices = problem.prices(self.costs(problem))
+        spoilt = prices.clone()
+        spoilt[1, 0] = torch.nan
+        solved = problem.attempt(spoilt)
+        assert list(solved.failures) == [1]
+        kept = [row for row in range(len(prices)) if row != 1]
+        assert torch.equal(solved.decisions[kept], problem.attempt(prices).decisions[kept])
+
+    def test_a_copy_that_was_pickled_solves_alike(self) -> None:
+        problem = self.problem()
+        costs = self.costs(problem)
+        expected = problem.solve(costs)
+        copy: Problem = pickle.loads(pickle.dumps(problem))
+        assert torch.equal(copy.solve(costs), expected)
+
+
+class SearchContract(ABC):
+    """What every search must do: hand over each row once, claim only what holds."""
+
+    @abstractmethod
+    def search(self) -> Search:
+        """The search, with knobs that suit a 3x3 grid, a linear predictor and 4 features."""
+
+    def pipeline(self) -> Pipeline:
+        """A linear predictor in float64 on a small grid, with positive and varied costs."""
+        generator = torch.Generator().manual_seed(3)
+        problem = GridShortestPath(3, 3)
+        predictor = nn.Linear(4, problem.num_costs).double()
+        with torch.no_grad():
+            predictor.weight.copy_(torch.randn(predictor.weight.shape, generator=generator))
+            predictor.bias.fill_(5.0)
+        return Pipeline(predictor, problem)
+
+    def contexts(self) -> Tensor:
+        """Contexts to explain, `(B, 4)`."""
+        generator = torch.Generator().manual_seed(4)
+        return torch.randn((_ROWS, 4), generator=generator, dtype=torch.float64)
+
+    def criteria(self, pipeline: Pipeline) -> list[Criterion]:
+        """The questions to ask; every alternative is best in some context."""
+        generator = torch.Generator().manual_seed(5)
+        elsewhere = torch.randn((_ROWS, 4), generator=generator, dtype=torch.float64)
+        wanted = pipeline.decide(elsewhere)
+        return [Relative(wanted), Absolute(wanted), Epsilon(0.2)]
+
+    def test_every_row_is_handed_over_once(self) -> None:
+        pipeline, contexts = self.pipeline(), self.contexts()
+        for criterion in self.criteria(pipeline):
+            task = self._task(pipeline, contexts, criterion)
+            reports = list(self.search().steps(task))
+            rows = [
+                row for r in reports if r.finished is not None for row in r.finished.rows.tolist()
+            ]
+            assert sorted(rows) == list(range(len(contexts)))
+            assert reports[-1].running == 0
+
+    def test_most_rows_are_answered_and_every_answer_holds(self) -> None:
+        pipeline, contexts = self.pipeline(), self.contexts()
+        listed = pipeline.problem.decisions()
+        assert listed is not None
+        for criterion in self.criteria(pipeline):
+            explanation = explain(contexts, pipeline, criterion, search=self.search())
+            assert explanation.valid.double().mean() >= 0.75
+            found = explanation[explanation.valid]
+            # By brute force over all paths, not by the solver that the search used.
+            costs = pipeline.costs(found.x).detach()
+            best = (costs @ listed.T).min(1).values
+            old = (costs * found.factual).sum(1)
+            slack = 1e-5 * costs.abs().sum(1)
+            if isinstance(criterion, Epsilon):
+                assert (best + criterion.epsilon * best.abs() <= old + slack).all()
+            else:
+                new = (costs * found.alternative).sum(1)
+                assert (new <= (old if isinstance(criterion, Relative) else best) + slack).all()
+
+    def test_a_batch_gives_what_its_rows_give(self) -> None:
+        pipeline, contexts = self.pipeline(), self.contexts()
+        for criterion in self.criteria(pipeline):
+            together = explain(contexts, pipeline, criterion, search=self.search())
+            bound = criterion.bind(len(contexts), pipeline.decide(contexts))
+            for row in range(len(contexts)):
+                only = torch.tensor([row])
+                alone = explain(contexts[only], pipeline, bound[only], search=self.search())
+                assert alone.status[0] == together.status[row]
+                assert torch.allclose(alone.x, together.x[only], rtol=0, atol=1e-6)
+
+    def test_the_task_is_left_as_it_was(self) -> None:
+        pipeline, contexts = self.pipeline(), self.contexts()
+        before = contexts.clone()
+        for criterion in self.criteria(pipeline):
+            self.search().run(self._task(pipeline, contexts, criterion))
+        assert torch.equal(contexts, before)
+        assert all(p.grad is None for p in pipeline.predictor.parameters())  # type: ignore[attr-defined]
+
+    def _task(self, pipeline: Pipeline, contexts: Tensor, criterion: Criterion) -> Task:
+        factual = pipeline.decide(contexts)
+        return Task(contexts, factual, pipeline, criterion.bind(len(contexts), factual), L2())

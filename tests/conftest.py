@@ -1,0 +1,40 @@
+"""Small pipelines that many tests share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import cfopt
+from cfopt.problems import GridShortestPath, Knapsack
+
+
+def random_linear(features: int, costs: int, seed: int = 0, bias: float = 0.0) -> torch.nn.Linear:
+    """A linear predictor in float64 with fixed weights of size one."""
+    generator = torch.Generator().manual_seed(seed)
+    layer = torch.nn.Linear(features, costs).double()
+    with torch.no_grad():
+        layer.weight.copy_(torch.randn(layer.weight.shape, generator=generator))
+        layer.bias.fill_(bias)
+    return layer
+
+
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    """Standard normal numbers in float64."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.fixture
+def grid() -> cfopt.Pipeline:
+    """Costs on a 3x3 grid, linear in 4 features."""
+    problem = GridShortestPath(3, 3)
+    return cfopt.Pipeline(random_linear(4, problem.num_costs, bias=5.0), problem)
+
+
+@pytest.fixture
+def knapsack() -> cfopt.Pipeline:
+    """Values of 6 items, linear in 3 features."""
+    weights = np.array([[3.0, 5.0, 4.0, 7.0, 2.0, 6.0], [4.0, 1.0, 6.0, 3.0, 5.0, 2.0]])
+    problem = Knapsack(weights, [11.0, 9.0])
+    return cfopt.Pipeline(random_linear(3, 6, seed=1, bias=2.0), problem)

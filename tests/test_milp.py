@@ -1,0 +1,175 @@
+"""Linear and mixed-integer models, beyond the contract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import LinearConstraint, milp
+
+import cfopt
+from cfopt.errors import InputError, SolverError
+from cfopt.problems import MILP, Knapsack
+from conftest import normal
+
+LP_FILE = """Maximize
+ obj: 3 wheat + 2 barley - 4 tractor + 0 spare
+Subject To
+ land: wheat + barley <= 10
+ work: 2 wheat + barley - 8 tractor + spare <= 6
+Bounds
+ wheat <= 8
+ tractor <= 2
+ spare <= 1
+General
+ tractor
+End
+"""
+
+
+@pytest.fixture
+def farm(tmp_path: Path) -> Path:
+    path = tmp_path / "farm.lp"
+    path.write_text(LP_FILE)
+    return path
+
+
+def test_a_large_knapsack_is_as_good_as_scipys_solver_makes_it() -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.integers(300, 800, (2, 60)) / 100
+    problem = Knapsack(weights, [60, 60])
+    assert problem.list_decisions(20_000) is None
+    values = normal(3, 60) + 1
+    for row, decision in zip(values.numpy(), problem.solve(values).numpy(), strict=True):
+        other = milp(
+            -row,
+            constraints=LinearConstraint(weights, ub=[60, 60]),
+            bounds=(0, 1),
+            integrality=1,
+            options={"mip_rel_gap": 0},
+        )
+        assert row @ decision == pytest.approx(-other.fun, rel=1e-9)
+
+
+def test_a_file_says_sense_names_bounds_and_fixed_costs(farm: Path) -> None:
+    problem = MILP.from_file(farm, cost_columns=["wheat", "barley"])
+    assert problem.sense == "max"
+    assert problem.decision_names == ("wheat", "barley", "tractor")
+    # Two tractors cost 8 and let the land be used in full: 8 of wheat, 2 of barley.
+    decision = problem.solve(torch.tensor([[3.0, 2.0], [0.5, 0.1]], dtype=torch.float64))
+    assert decision.tolist() == [[8.0, 2.0, 2.0], [3.0, 0.0, 0.0]]
+    prices = problem.prices(torch.tensor([[3.0, 2.0]]))
+    assert prices.tolist() == [[3.0, 2.0, -4.0]]
+
+
+def test_by_default_a_file_predicts_every_cost_that_it_states(farm: Path) -> None:
+    assert MILP.from_file(farm).decision_names == ("wheat", "barley", "tractor")
+
+
+def test_an_mps_file_gives_the_same_model(farm: Path, tmp_path: Path) -> None:
+    import highspy
+
+    writer = highspy.Highs()
+    writer.setOptionValue("output_flag", False)
+    writer.readModel(str(farm))
+    writer.writeModel(str(tmp_path / "farm.mps"))
+    costs = normal(5, 3)
+    expected = MILP.from_file(farm).solve(costs)
+    assert torch.allclose(MILP.from_file(tmp_path / "farm.mps").solve(costs), expected)
+
+
+def test_an_alternative_may_be_completed_by_columns_without_a_cost(farm: Path) -> None:
+    problem = MILP.from_file(farm, cost_columns=["wheat", "barley"])
+    decisions = torch.tensor([[8.0, 2.0, 2.0], [8.0, 2.0, 1.0], [8.0, 2.0, 1.5]])
+    assert problem.is_feasible(decisions).tolist() == [True, False, False]
+
+
+def test_fixed_costs_count_in_explanations(farm: Path) -> None:
+    problem = MILP.from_file(farm, cost_columns=["wheat", "barley"])
+    pipeline = cfopt.Pipeline(lambda x: x, problem)  # the context is the two predicted costs
+    poor = torch.tensor([[0.5, 0.1]], dtype=torch.float64)
+    rich = torch.tensor([8.0, 2.0, 2.0])
+    e = cfopt.explain(poor, pipeline, cfopt.Relative(rich), search=cfopt.MDMM(step=0.01))
+    # 8 w + 2 b - 8 >= 3 w, nearest to (0.5, 0.1): the projection on a half-space.
+    direction = torch.tensor([5.0, 2.0], dtype=torch.float64)
+    exact = poor[0] + (8 - poor[0] @ direction) / (direction @ direction) * direction
+    assert e.valid.all()
+    assert torch.allclose(e.x[0], exact, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason"),
+    [
+        (MILP([[1.0]], 2, 3, upper=1), "infeasible"),
+        (MILP([[1.0, -1.0]], 0, 0), "unbounded"),
+        (MILP([[1.0]], 2, 3, upper=1, integer=True), "infeasible"),
+        (MILP([[1.0, -1.0]], 0, 0, integer=True), "unbounded"),
+    ],
+)
+def test_a_model_without_an_optimum_says_why(problem: MILP, reason: str) -> None:
+    costs = -torch.ones(1, problem.num_costs)
+    with pytest.raises(SolverError, match=reason):
+        problem.solve(costs)
+    assert reason in problem.attempt(costs).failures[0]
+
+
+def test_an_unbounded_row_does_not_spoil_the_others() -> None:
+    problem = MILP([[1.0, 1.0]], 1, np.inf)
+    costs = torch.tensor([[1.0, 2.0], [-1.0, 2.0], [2.0, 1.0]])
+    solved = problem.attempt(costs)
+    assert list(solved.failures) == [1]
+    assert solved.decisions[[0, 2]].tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_a_solve_that_runs_out_of_time_says_so() -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.integers(300, 800, (20, 150)) / 100
+    problem = Knapsack(weights, np.full(20, 200.0), time_limit=0.05)
+    with pytest.raises(SolverError, match="out of time"):
+        problem.solve(torch.from_numpy(weights.mean(axis=0) + rng.random(150))[None])
+
+
+def test_the_time_limit_is_that_of_one_solve() -> None:
+    problem = MILP([[1.0, 1.0]], 1, 1, time_limit=0.2)
+    for _ in range(2000):  # more than the limit in all
+        problem.solve(torch.rand(1, 2))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"row_lower": [0.0, 0.0]},
+        {"upper": [1.0, 2.0, 3.0]},
+        {"lower": float("nan")},
+        {"cost_columns": [5]},
+        {"cost_columns": ["a"]},
+        {"cost_columns": [0, 0]},
+        {"cost_columns": []},
+        {"fixed_costs": [1.0]},
+        {"names": ["only one"]},
+    ],
+)
+def test_models_that_do_not_fit_together_are_refused(arguments: dict) -> None:
+    given = {"matrix": [[1.0, 1.0]], "row_lower": 1.0, "row_upper": 1.0} | arguments
+    with pytest.raises(InputError):
+        MILP(**given)
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is none"):
+        MILP.from_file(tmp_path / "missing.mps")
+    broken = tmp_path / "broken.mps"
+    broken.write_text("this is no model\n")
+    with pytest.raises(InputError, match="cannot read"):
+        MILP.from_file(broken)
+
+
+@pytest.mark.parametrize(
+    ("weights", "capacities"),
+    [([[1.0, -1.0]], [1.0]), ([[1.0, 1.0]], [1.0, 2.0]), ([[1.0, np.nan]], [1.0]), ([[]], [1.0])],
+)
+def test_impossible_knapsacks_are_refused(weights: list, capacities: list) -> None:
+    with pytest.raises(InputError):
+        Knapsack(weights, capacities)

@@ -72,7 +72,7 @@ class _Contrastive(Criterion):
             )
             if tensor.is_complex() or tensor.ndim not in (1, 2):
                 raise TypeError
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise InputError(
                 f"{type(self).__name__} needs decisions of shape (rows, columns) or (columns,), "
                 f"got {_describe(given)}."

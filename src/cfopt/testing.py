@@ -116,13 +116,13 @@ class SearchContract(ABC):
         """The search, with knobs that suit a 3x3 grid, a linear predictor and 4 features."""
 
     def pipeline(self) -> Pipeline:
-        """A linear predictor in float64 on a small grid, with positive and varied costs."""
+        """A linear predictor in float64 on a small grid; costs rise with every feature."""
         generator = torch.Generator().manual_seed(3)
         problem = GridShortestPath(3, 3)
         predictor = nn.Linear(4, problem.num_costs).double()
         with torch.no_grad():
-            predictor.weight.copy_(torch.randn(predictor.weight.shape, generator=generator))
-            predictor.bias.fill_(5.0)
+            predictor.weight.copy_(torch.rand(predictor.weight.shape, generator=generator))
+            predictor.bias.fill_(3.0)
         return Pipeline(predictor, problem)
 
     def contexts(self) -> Tensor:
@@ -148,13 +148,13 @@ class SearchContract(ABC):
             assert sorted(rows) == list(range(len(contexts)))
             assert reports[-1].running == 0
 
-    def test_most_rows_are_answered_and_every_answer_holds(self) -> None:
+    def test_half_of_the_rows_are_answered_and_every_answer_holds(self) -> None:
         pipeline, contexts = self.pipeline(), self.contexts()
         listed = pipeline.problem.decisions()
         assert listed is not None
         for criterion in self.criteria(pipeline):
             explanation = explain(contexts, pipeline, criterion, search=self.search())
-            assert explanation.valid.double().mean() >= 0.75
+            assert explanation.valid.double().mean() >= 0.5
             found = explanation[explanation.valid]
             # By brute force over all paths, not by the solver that the search used.
             costs = pipeline.costs(found.x).detach()

@@ -25,6 +25,13 @@ def normal(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
+def another(pipeline: cfopt.Pipeline, x0: torch.Tensor) -> torch.Tensor:
+    """Decisions of other contexts, each different from its row's own."""
+    factual = pipeline.decide(x0)
+    others = pipeline.decide(normal(50, x0.shape[1], seed=7))
+    return torch.stack([others[(others != own).any(1)][k % 5] for k, own in enumerate(factual)])
+
+
 @pytest.fixture
 def grid() -> cfopt.Pipeline:
     """Costs on a 3x3 grid, linear in 4 features."""

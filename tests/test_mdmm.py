@@ -11,7 +11,7 @@ from cfopt.problems import GridShortestPath, Oracle
 from cfopt.search import Search
 from cfopt.task import Task
 from cfopt.testing import SearchContract
-from conftest import normal, random_linear
+from conftest import another, normal, random_linear
 
 
 class TestMDMM(SearchContract):
@@ -70,20 +70,13 @@ def _algorithm_2(
     return best_x, trace
 
 
-def _another(pipeline: cfopt.Pipeline, x0: torch.Tensor) -> torch.Tensor:
-    """Decisions of other contexts, each different from its row's own."""
-    factual = pipeline.decide(x0)
-    others = pipeline.decide(normal(50, x0.shape[1], seed=7))
-    return torch.stack([others[(others != own).any(1)][k % 5] for k, own in enumerate(factual)])
-
-
 @pytest.mark.parametrize("counting", list(cfopt.Counting))
 @pytest.mark.parametrize("improvement", [0.9, 1e-9])
 def test_every_row_goes_as_the_algorithm_written_out(
     counting: cfopt.Counting, improvement: float, grid: cfopt.Pipeline
 ) -> None:
     x0 = normal(20, 4)
-    wanted = _another(grid, x0)
+    wanted = another(grid, x0)
     knobs = cfopt.MDMM(
         step=0.06, max_steps=400, patience=8, improvement=improvement, counting=counting, trace=True
     )
@@ -100,7 +93,7 @@ def test_every_row_goes_as_the_algorithm_written_out(
 
 def test_the_two_ways_of_counting_can_be_told_apart(grid: cfopt.Pipeline) -> None:
     x0 = normal(20, 4)
-    wanted = cfopt.Absolute(_another(grid, x0))
+    wanted = cfopt.Absolute(another(grid, x0))
     steps = [
         cfopt.explain(x0, grid, wanted, search=cfopt.MDMM(step=0.06, patience=8, counting=c)).steps
         for c in (cfopt.Counting.ALL_STEPS, cfopt.Counting.VALID_STEPS)

@@ -78,8 +78,15 @@ def check_predictor(x: Tensor, pipeline: Pipeline) -> Tensor:
     rows around it, and depend on x in a way that autograd can follow.
     """
     probe = x.clone().requires_grad_()
-    with torch.enable_grad():
-        costs = pipeline.predict(probe)
+    try:
+        with torch.enable_grad():
+            costs = pipeline.predict(probe)
+    except (RuntimeError, ValueError, IndexError) as error:
+        if isinstance(error, PredictorError):
+            raise
+        raise PredictorError(
+            f"The predictor fails on contexts of shape {tuple(x.shape)}: {error}"
+        ) from error
     if not costs.requires_grad:
         raise PredictorError(
             "The predictor needs a gradient with respect to its input; its output has none. Remove "

@@ -135,7 +135,9 @@ class Explanation:
             for j in order[i].tolist()
             if moved[i, j]
         ]
-        frame = pd.DataFrame(rows, columns=["row", "feature", "before", "after", "change"])
+        numbers = ["before", "after", "change"]
+        frame = pd.DataFrame(rows, columns=["row", "feature", *numbers])
+        frame[numbers] = frame[numbers].astype(float)
         return frame.drop(columns="row") if len(self) == 1 else frame
 
     def to_dataframe(self) -> pd.DataFrame:

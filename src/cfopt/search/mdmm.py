@@ -111,7 +111,8 @@ class _Run:
         """Take step k; return the rows that end with it, if any."""
         task, knobs = self.task, self.knobs
         x = self.x.requires_grad_()
-        prices = task.prices(x)
+        with torch.enable_grad():  # whatever mode the caller is in
+            prices = task.prices(x)
         values = prices.detach()
         rival = task.rival(values)
         # Half of what verification grants, to leave room for the rounding of float32.

@@ -1,0 +1,99 @@
+"""Pictures: they are drawn for each kind of problem, and show what they claim to show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import torch
+
+import cfopt
+from cfopt.errors import InputError
+from cfopt.problems import MILP, TerrainShortestPath
+from conftest import another, normal, random_linear
+
+SEARCH = cfopt.MDMM(step=0.05, max_steps=300)
+
+
+def _texts(figure) -> str:
+    parts = [text.get_text() for text in figure.texts]
+    parts += [axes.get_title() for axes in figure.axes]
+    return "\n".join(parts)
+
+
+def test_a_grid_picture_is_written_and_names_both_values(
+    grid: cfopt.Pipeline, tmp_path: Path
+) -> None:
+    x0 = normal(3, 4)
+    e = cfopt.explain(x0, grid, cfopt.Absolute(another(grid, x0)), search=SEARCH)
+    figure = e[1].plot(tmp_path / "why.png")
+    assert (tmp_path / "why.png").read_bytes().startswith(b"\x89PNG")
+    text = _texts(figure)
+    assert "When would the alternative have been the best of all?" in text
+    before = float((e.costs_before * e.factual).sum(1)[1])
+    after = float((e.costs * e.alternative).sum(1)[1])
+    assert f"Before: the decision costs {before:.3g}" in text
+    assert f"the alternative costs {after:.3g}" in text
+    widths = [patch.get_width() for patch in figure.axes[2].patches]
+    assert np.allclose(widths, e[1].table()["change"])
+
+
+@pytest.mark.parametrize("kind", ["relative", "absolute", "epsilon"])
+def test_every_kind_of_question_has_a_picture(kind: str, knapsack: cfopt.Pipeline) -> None:
+    x0 = normal(2, 3)
+    wanted = another(knapsack, x0)
+    criterion = {
+        "relative": cfopt.Relative(wanted),
+        "absolute": cfopt.Absolute(wanted),
+        "epsilon": cfopt.Epsilon(0.2),
+    }[kind]
+    figure = cfopt.explain(x0, knapsack, criterion, search=SEARCH)[0].plot()
+    figure.canvas.draw()
+    assert "is worth" in _texts(figure)
+
+
+def test_maps_and_any_other_model_have_pictures() -> None:
+    terrain = TerrainShortestPath(4, 4)
+    pipeline = cfopt.Pipeline(torch.nn.Linear(2, 16), terrain)
+    wanted = terrain.solve(torch.rand(1, 16))
+    cfopt.explain(
+        torch.ones(2), pipeline, cfopt.Relative(wanted), search=SEARCH
+    ).plot().canvas.draw()
+    model = MILP([[1.0, 1.0, 1.0]], 2, 2, upper=1, names=["north", "south", "east"])
+    pipeline = cfopt.Pipeline(random_linear(2, 3), model)
+    e = cfopt.explain(normal(1, 2), pipeline, cfopt.Absolute([1.0, 1.0, 0.0]), search=SEARCH)
+    figure = e.plot()
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert all(any(name in label for name in model.names) for label in labels)
+
+
+def test_rows_without_an_answer_have_a_picture_too(grid: cfopt.Pipeline) -> None:
+    x0 = normal(3, 4)
+    wanted = another(grid, x0)
+    wanted[0] = 1.0
+    x0[1, 0] = torch.nan
+    e = cfopt.explain(x0, grid, cfopt.Absolute(wanted), search=cfopt.MDMM(step=0.01, max_steps=2))
+    assert e.status == ("rejected", "rejected", "best effort")
+    for row in range(3):
+        e[row].plot().canvas.draw()
+
+
+def test_a_picture_survives_json(grid: cfopt.Pipeline) -> None:
+    x0 = normal(1, 4)
+    e = cfopt.explain(x0, grid, cfopt.Absolute(another(grid, x0)), search=SEARCH)
+    cfopt.Explanation.from_json(e.to_json()).plot().canvas.draw()  # any problem: bars
+    cfopt.Explanation.from_json(e.to_json(), problem=grid.problem).plot().canvas.draw()
+
+
+def test_a_picture_is_of_one_row(grid: cfopt.Pipeline) -> None:
+    e = cfopt.explain(normal(2, 4), grid, cfopt.Epsilon(0.1), search=cfopt.MDMM(max_steps=2))
+    with pytest.raises(InputError, match="single row"):
+        e.plot()
+
+
+def test_plotting_leaves_matplotlib_as_it_was(grid: cfopt.Pipeline) -> None:
+    before = dict(mpl.rcParams)
+    cfopt.explain(normal(1, 4), grid, cfopt.Epsilon(0.1), search=cfopt.MDMM(max_steps=2)).plot()
+    assert dict(mpl.rcParams) == before

@@ -13,6 +13,8 @@ import numpy as np
 import scipy.sparse
 import torch
 
+from cfopt.problems import GridShortestPath, Knapsack, Problem
+
 
 class HighsSolver:
     """A HiGHS model whose costs change: `min or max <c, y>`, `rows`, `0 <= y <= 1`."""
@@ -43,24 +45,34 @@ class HighsSolver:
         return np.array(self.highs.getSolution().col_value).round()
 
 
-def grid_solver(rows: int, cols: int, arcs: list[tuple[int, int]]) -> HighsSolver:
-    """The shortest path as a flow LP."""
-    matrix = np.zeros((rows * cols, len(arcs)))
-    for k, (source, target) in enumerate(arcs):
+def solver_for(problem: Problem) -> HighsSolver:
+    """The shortest path as a flow LP, the knapsack as a MIP."""
+    if isinstance(problem, Knapsack):
+        free = np.full(len(problem.capacities), -np.inf)
+        return HighsSolver(problem.weights, free, problem.capacities, integer=True, maximise=True)
+    assert isinstance(problem, GridShortestPath)
+    matrix = np.zeros((problem.rows * problem.cols, len(problem.arcs)))
+    for k, (source, target) in enumerate(problem.arcs):
         matrix[source, k] -= 1
         matrix[target, k] += 1
-    balance = np.zeros(rows * cols)
+    balance = np.zeros(problem.rows * problem.cols)
     balance[0], balance[-1] = -1, 1
     return HighsSolver(matrix, balance, balance, integer=False, maximise=False)
 
 
-def knapsack_solver(weights: np.ndarray, capacities: np.ndarray) -> HighsSolver:
-    """The knapsack as a MIP."""
-    lower = np.full(len(capacities), -np.inf)
-    return HighsSolver(weights, lower, capacities, integer=True, maximise=True)
+@dataclass(frozen=True)
+class Settings:
+    """The paper's knobs."""
+
+    step: float
+    epsilon: float
+    max_steps: int = 6000
+    patience: int = 10
+    improvement: float = 0.9
+    damping: float = 1.0
 
 
-@dataclass
+@dataclass(frozen=True)
 class Answer:
     """What one run of the baseline returns."""
 
@@ -70,56 +82,45 @@ class Answer:
 
 
 def explain_one(
-    predictor,
-    solver,
-    x0,
-    factual,
-    alternative,
-    kind,
-    *,
-    maximise,
-    step,
-    epsilon=1.0,
-    max_steps=6000,
-    patience=10,
-    improvement=0.9,
-    damping=1.0,
-    count_all=False,
+    kind: str,
+    predictor: torch.nn.Module,
+    solver: HighsSolver,
+    sign: float,
+    x0: torch.Tensor,
+    factual: torch.Tensor,
+    alternative: torch.Tensor,
+    settings: Settings,
 ) -> Answer:
     """One task by MDMM in feature space; `kind` is relative, absolute or epsilon."""
-    sign = -1.0 if maximise else 1.0
-    x, multiplier, idle = x0.clone(), 0.0, 0
+    x, multiplier, idle, steps = x0.clone(), 0.0, 0, 0
     best_x, best, last = None, float("inf"), float("inf")
-    steps = 0
-    while steps < max_steps:
+    while steps < settings.max_steps and idle < settings.patience:
         steps += 1
         x.requires_grad_()
         costs = sign * predictor(x)
         if kind == "relative":
-            h = costs @ (alternative - factual)
+            direction = alternative - factual
         else:
-            optimum = torch.from_numpy(solver.solve(sign * costs.detach().numpy()))
+            values = costs.detach()
+            optimum = torch.from_numpy(solver.solve((sign * values).numpy()))
             if kind == "absolute":
-                h = costs @ (alternative - optimum)
+                direction = alternative - optimum
             else:
-                value = costs @ optimum
-                h = value + epsilon * value.abs() - costs @ factual
+                toward = 1 + settings.epsilon if values @ optimum > 0 else 1 - settings.epsilon
+                direction = toward * optimum - factual
+        h = costs @ direction
         distance = (x - x0).square().sum()
-        energy = distance + multiplier * h + damping / 2 * h * h
+        energy = distance + multiplier * h + settings.damping / 2 * h * h
         (gradient,) = torch.autograd.grad(energy, x)
         violation, loss = h.item(), distance.item()
-        found = best_x is not None
-        if violation <= 0:
+        near = violation < 1e-3  # the exact test is worth its time only here
+        if near and violation <= 5e-7 * (costs.detach() * direction).abs().sum().item():
             if loss < best:
-                best_x, best = x.detach().clone(), loss
-            if loss < improvement * last:
+                best_x, best = x.detach(), loss
+            if loss < settings.improvement * last:
                 last, idle = loss, 0
             else:
                 idle += 1
-        elif count_all and found:
-            idle += 1
-        if idle >= patience:
-            break
-        x = x.detach() - step * gradient
-        multiplier += step * violation
+        x = x.detach() - settings.step * gradient
+        multiplier += settings.step * violation
     return Answer(best_x, best, steps)

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -76,16 +77,23 @@ def test_the_examples_in_the_documents_run(
     assert snippets
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
-    names: dict[str, object] = {}
+    module = ModuleType("documented")
+    monkeypatch.setitem(sys.modules, "documented", module)
     for snippet in snippets:
-        exec(compile(snippet, name, "exec"), names)
+        exec(compile(snippet, name, "exec"), module.__dict__)
     if name == "README.md":
-        e = names["e"]
-        assert isinstance(e, cfopt.Explanation)
-        assert e.x.shape == (100, 10)
+        assert isinstance(module.e, cfopt.Explanation)
+        assert module.e.x.shape == (100, 10)
+        e = module.e
         assert e.valid.shape == e.distance.shape == e.steps.shape == (100,)
         assert (tmp_path / "why.png").is_file()
         assert (tmp_path / "why.json").is_file()
+    else:
+        contract = module.TestCheapestOf()
+        tests = [getattr(contract, test) for test in dir(contract) if test.startswith("test_")]
+        assert len(tests) >= 8
+        for test in tests:
+            test()
 
 
 def test_global_state_is_left_alone(grid: cfopt.Pipeline) -> None:

@@ -31,20 +31,22 @@ class Contexts:
 
     @classmethod
     def of(cls, given: Any, pipeline: Pipeline, features: Features | None) -> Contexts:
-        """Read a tensor, an array, a list or a DataFrame, of one context or many.
+        """Read a tensor, an array, a list, a DataFrame or one row of it.
 
         A vector or a single image becomes a batch of one. Tensors keep dtype and device; anything
         else takes those of the predictor.
         """
         labels = None
         known = features if features is not None else Features()
+        if isinstance(given, pd.Series):
+            given = given.to_frame().T
         if isinstance(given, pd.DataFrame):
             labels = tuple(str(label) for label in given.index)
             known = _named(given, known)
             given = _numbers(given)
         parameter = _first_parameter(pipeline)
         if isinstance(given, Tensor):
-            x = given.detach()
+            x = given.detach().clone()
             if not x.is_floating_point():
                 x = x.to(torch.get_default_dtype() if parameter is None else parameter.dtype)
         else:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from cfopt.errors import InputError
-from cfopt.problems.base import Problem
+from cfopt.problems.base import Problem, same_decision
 
 
 class Criterion(ABC):
@@ -112,7 +112,9 @@ class Relative(_Contrastive):
     def faults(self, problem: Problem, factual: Tensor, margin: float) -> list[str]:
         """As ever; and a decision cannot beat itself by a margin."""
         same = (
-            (self.alternative == factual).all(1).tolist() if margin > 0 else [False] * len(factual)
+            same_decision(self.alternative, factual).tolist()
+            if margin > 0
+            else [False] * len(factual)
         )
         own = "With a margin, the alternative needs to differ from the factual decision."
         faults = super().faults(problem, factual, margin)

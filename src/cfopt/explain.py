@@ -16,6 +16,7 @@ from cfopt.explanation import Explanation
 from cfopt.features import Features
 from cfopt.ledger import Ledger
 from cfopt.pipeline import Pipeline
+from cfopt.problems.base import same_decision
 from cfopt.proximity import L2, Proximity
 from cfopt.search.base import Search
 from cfopt.search.mdmm import MDMM
@@ -119,14 +120,12 @@ def _settle_at_start(ledger: Ledger, task: Task) -> None:
         return
     start = task[rows]
     verdict = verify(start, start.origin)
-    same = (start.criterion.pivot(start.factual) == start.factual).all(1).tolist()
-    for i, row in enumerate(rows.tolist()):
-        if verdict.valid[i]:
-            trivial = same[i] and start.criterion.contrasts
-            reason = (
-                "the alternative is the factual decision" if trivial else "the context explains"
-            )
-            ledger.settle(row, Status.ALREADY_VALID, f"nothing to change: {reason}")
+    same = same_decision(start.criterion.pivot(start.factual), start.factual).tolist()
+    for i in verdict.valid.nonzero().flatten().tolist():
+        reason = "the context explains"
+        if same[i] and start.criterion.contrasts:
+            reason = "the alternative is the factual decision"
+        ledger.settle(int(rows[i]), Status.ALREADY_VALID, f"nothing to change: {reason}")
     ledger.record(rows, start.origin, verdict)
 
 
@@ -145,13 +144,12 @@ def _settle(ledger: Ledger, task: Task, rows: Tensor, points: Points) -> None:
     verdict = verify(task, points.x)
     sense = task.pipeline.problem.sense
     valid, tie, steps = verdict.valid.tolist(), verdict.tie.tolist(), points.steps.tolist()
+    violation, reached = verdict.violation.tolist(), verdict.reached.tolist()
     for i, row in enumerate(rows.tolist()):
         if valid[i]:
             ledger.settle(row, Status.VALID, answer(task.criterion, tie[i]))
             continue
-        lacking = verdict.failures.get(i) or miss(
-            task.criterion, sense, float(verdict.violation[i])
-        )
+        lacking = verdict.failures.get(i) or miss(task.criterion, sense, violation[i], reached[i])
         note = f", stopped early because {points.notes[i]}" if points.notes[i] else ""
         ledger.settle(
             row,

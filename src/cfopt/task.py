@@ -10,18 +10,27 @@ from torch import Tensor
 
 from cfopt.criteria import Absolute, Criterion
 from cfopt.pipeline import Pipeline
-from cfopt.problems.base import Solved
+from cfopt.problems.base import Solved, same_decision
 from cfopt.proximity import Proximity
+from cfopt.types import Sense
 
 #: A criterion holds when h exceeds 0 by no more than this part of `sum_j |price_j d_j|`.
 TOLERANCE = 1e-6
 
 
 class Judgement(NamedTuple):
-    """What a criterion says of prices: the direction `(B, m)`, h and whether it holds `(B,)`."""
+    """What a criterion says of some prices.
+
+    Arguments:
+        direction: the d of h, `(B, m)`.
+        h: `<prices, d>`, `(B,)`.
+        reached: whether `h <= 0` up to the tolerance, `(B,)`.
+        holds: whether the criterion holds, which may ask for more than that, `(B,)`.
+    """
 
     direction: Tensor
     h: Tensor
+    reached: Tensor
     holds: Tensor
 
 
@@ -64,14 +73,17 @@ class Task:
 
     def prices(self, x: Tensor) -> Tensor:
         """Predicted prices, turned so that less is better: `(B, ...) -> (B, m)`."""
-        problem = self.pipeline.problem
-        prices = problem.prices(self.pipeline.predict(x))
-        return prices if problem.sense.sign > 0 else -prices
+        return self.turned(self.pipeline.predict(x))
+
+    def turned(self, costs: Tensor) -> Tensor:
+        """The prices of predicted costs, turned so that less is better: `(B, n) -> (B, m)`."""
+        prices = self.pipeline.problem.prices(costs)
+        return prices if self.pipeline.problem.sense is Sense.MIN else -prices
 
     def optimum(self, prices: Tensor) -> Solved:
         """The best decisions for turned prices: `(B, m) -> Solved`."""
         problem = self.pipeline.problem
-        return problem.attempt(prices if problem.sense.sign > 0 else -prices)
+        return problem.attempt(prices if problem.sense is Sense.MIN else -prices)
 
     def rival(self, prices: Tensor, optimum: Solved | None = None) -> Solved:
         """The decision against which the criterion is measured: `(B, m) -> Solved`.
@@ -85,7 +97,7 @@ class Task:
         if self.margin == 0 or not isinstance(self.criterion, Absolute):
             return solved
         alternative = self.criterion.alternative
-        reached = (solved.decisions == alternative).all(1).nonzero().flatten()
+        reached = same_decision(solved.decisions, alternative).nonzero().flatten()
         if not len(reached):
             return solved
         problem = self.pipeline.problem
@@ -107,13 +119,16 @@ class Task:
         return direction + self.margin * (prices * pivot).sum(1, keepdim=True).sign() * pivot
 
     def judge(self, prices: Tensor, rival: Tensor, tolerance: float = TOLERANCE) -> Judgement:
-        """Whether the criterion holds, `h <= tolerance * sum_j |price_j d_j|`, and by how much."""
+        """Whether the criterion holds, and by how much: `(B, m), (B, m) -> Judgement`.
+
+        `h <= 0` is tested as `h <= tolerance * sum_j |price_j d_j|`.
+        """
         direction = self.direction(prices, rival)
         terms = prices * direction
         h = terms.sum(1)
-        holds = h <= tolerance * terms.abs().sum(1)
+        reached = h <= tolerance * terms.abs().sum(1)
         also = self.criterion.also(prices, rival, self.factual, tolerance)
-        return Judgement(direction, h, holds if also is None else holds & also)
+        return Judgement(direction, h, reached, reached if also is None else reached & also)
 
     def ties(self, prices: Tensor, optimum: Tensor) -> Tensor:
         """Whether a valid row is valid by equality only: `(B, m), (B, m) -> (B,)`.
@@ -122,7 +137,7 @@ class Task:
         the others: both sides of the criterion, margin apart, are level.
         """
         if isinstance(self.criterion, Absolute):
-            return (optimum != self.criterion.alternative).any(1)
+            return ~same_decision(optimum, self.criterion.alternative)
         terms = prices * self.criterion.direction(prices, optimum, self.factual)
         return terms.sum(1).abs() <= TOLERANCE * terms.abs().sum(1)
 

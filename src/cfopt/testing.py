@@ -184,7 +184,8 @@ class SearchContract(ABC):
         for criterion in self.criteria(pipeline):
             self.search().run(self._task(pipeline, contexts, criterion))
         assert torch.equal(contexts, before)
-        assert all(p.grad is None for p in pipeline.predictor.parameters())  # type: ignore[attr-defined]
+        assert isinstance(pipeline.predictor, nn.Module)
+        assert all(parameter.grad is None for parameter in pipeline.predictor.parameters())
 
     def _task(self, pipeline: Pipeline, contexts: Tensor, criterion: Criterion) -> Task:
         factual = pipeline.decide(contexts)

@@ -16,6 +16,7 @@ class Verdict:
 
     Arguments:
         valid: whether the criterion holds, `(B,)`.
+        reached: whether `h <= 0`, which for `Epsilon` is not all, `(B,)`.
         violation: h in minimisation form, the margin included: what is missing where it is > 0.
         tie: whether a valid row is decided by a hair only, so that the solver may go either way.
         decision: what the pipeline decides there, `(B, m)`; NaN where the solver failed.
@@ -24,6 +25,7 @@ class Verdict:
     """
 
     valid: Tensor
+    reached: Tensor
     violation: Tensor
     tie: Tensor
     decision: Tensor
@@ -33,11 +35,10 @@ class Verdict:
 
 def verify(task: Task, x: Tensor) -> Verdict:
     """Judge contexts: valid is `h <= 1e-6 * sum_j |price_j d_j|`, `(B, ...) -> Verdict`."""
-    pipeline = task.pipeline
     with torch.no_grad():
-        costs = pipeline.predict(x).to("cpu", torch.float64)
+        costs = task.pipeline.predict(x).to("cpu", torch.float64)
     host = task.on_host()
-    prices = pipeline.problem.prices(costs) * pipeline.problem.sense.sign
+    prices = host.turned(costs)
     solved = host.optimum(prices)
     rival = host.rival(prices, solved)
     judged = host.judge(prices, rival.decisions)
@@ -45,4 +46,4 @@ def verify(task: Task, x: Tensor) -> Verdict:
     valid = judged.holds.clone()
     valid[list(failures)] = False
     tie = valid & host.ties(prices, solved.decisions)
-    return Verdict(valid, judged.h, tie, solved.decisions, costs, failures)
+    return Verdict(valid, judged.reached, judged.h, tie, solved.decisions, costs, failures)

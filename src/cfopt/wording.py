@@ -29,11 +29,11 @@ def answer(criterion: Criterion, tie: bool) -> str:
     return "in this context the alternative is optimal"
 
 
-def miss(criterion: Criterion, sense: Sense, violation: float) -> str:
+def miss(criterion: Criterion, sense: Sense, violation: float, reached: bool) -> str:
     """What a row without an answer lacks, in the units of the objective."""
-    if violation <= 0:
-        return "the criterion holds, but only within rounding of the search"
     if isinstance(criterion, Epsilon):
+        if reached:
+            return "the best value is 0, and the factual decision still attains it"
         return f"the factual decision is still {violation:.3g} too good"
     rival = "the best decision" if isinstance(criterion, Absolute) else "the factual decision"
     how = "costs" if sense is Sense.MIN else "is worth"

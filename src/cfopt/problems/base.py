@@ -43,6 +43,11 @@ class PartialCosts:
         return fixed.expand(len(costs), -1).index_add(1, columns, costs)
 
 
+def same_decision(left: Tensor, right: Tensor) -> Tensor:
+    """Whether decisions agree up to the solvers' tolerance: `(B, m), (B, m) -> (B,)`."""
+    return ((left - right).abs() <= FEASIBILITY_TOLERANCE).all(1)
+
+
 class Problem(ABC):
     """Decisions `y` in a feasible set Y, the best of which is wanted for given costs.
 

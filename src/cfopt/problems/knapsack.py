@@ -13,7 +13,7 @@ from cfopt.problems.milp import MILP
 from cfopt.types import Array, Sense
 
 #: Up to this many feasible sets, scoring them all beats a MIP solve a row.
-_LISTED_SETS = 20_000
+_LISTED_SETS = 100_000
 
 
 class Knapsack(Problem):
@@ -86,7 +86,7 @@ class Knapsack(Problem):
 
     def list_decisions(self, limit: int) -> Array | None:
         """Every feasible set, the empty one first."""
-        sets = np.zeros((1, self.num_costs))
+        sets = np.zeros((1, self.num_costs), dtype=bool)  # an eighth of the memory of floats
         loads = np.zeros((1, len(self.capacities)))
         slack = FEASIBILITY_TOLERANCE * np.maximum(1.0, self.capacities)
         for item, weight in enumerate(self.weights.T):
@@ -94,7 +94,7 @@ class Knapsack(Problem):
             if len(sets) + fits.sum() > limit:
                 return None
             grown = sets[fits]
-            grown[:, item] = 1.0
+            grown[:, item] = True
             sets = np.concatenate([sets, grown])
             loads = np.concatenate([loads, loads[fits] + weight])
-        return sets
+        return sets.astype(np.float64)

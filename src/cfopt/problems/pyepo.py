@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,19 +17,6 @@ from cfopt.types import Array, Sense
 _SNAP = 1e-5
 
 
-class OptModel(Protocol):
-    """What PyEPO's `optModel` offers, whichever solver is behind it."""
-
-    modelSense: int
-    num_cost: int
-
-    def setObj(self, c: Any) -> None:
-        """Set the costs of the next solve."""
-
-    def solve(self) -> tuple[Any, float]:
-        """The optimal solution and its objective value."""
-
-
 class PyEPOProblem(Problem):
     """A PyEPO `optModel`, of any back end; only some of its costs may be predicted.
 
@@ -37,10 +24,11 @@ class PyEPOProblem(Problem):
     PyEPO's own solutions do. Alternatives are tried as `Oracle` does.
 
     Arguments:
-        optmodel: the model. Its objective is overwritten at each solve.
+        optmodel: the model: anything with PyEPO's `modelSense`, `num_cost`, `setObj` and `solve`.
+            Its objective is overwritten at each solve.
     """
 
-    def __init__(self, optmodel: OptModel) -> None:
+    def __init__(self, optmodel: Any) -> None:
         for name in ("modelSense", "num_cost", "setObj", "solve"):
             if not hasattr(optmodel, name):
                 raise InputError(
@@ -53,11 +41,11 @@ class PyEPOProblem(Problem):
         columns = getattr(optmodel, "c_pred_index", None)
         self._partial = None
         if columns is not None:
-            if getattr(optmodel.problem, "obj_Q", None) is not None:  # type: ignore[attr-defined]
+            if getattr(optmodel.problem, "obj_Q", None) is not None:
                 raise InputError(
                     "The PyEPO model's objective is quadratic; cfopt explains linear ones."
                 )
-            fixed = np.asarray(optmodel.problem.fixed_cost, np.float64)  # type: ignore[attr-defined]
+            fixed = np.asarray(optmodel.problem.fixed_cost, np.float64)
             self._partial = PartialCosts(np.asarray(columns), fixed)
 
     @property
@@ -80,7 +68,7 @@ class PyEPOProblem(Problem):
     def _solve(self, prices: Array) -> Array:
         # As a tensor: PyEPO keeps the precision of tensors and cuts arrays down to float32.
         costs = torch.from_numpy(prices)
-        model: Any = self.optmodel
+        model = self.optmodel
         try:
             if self._partial is None:
                 model.setObj(costs)
@@ -96,7 +84,7 @@ class PyEPOProblem(Problem):
 
     def __getstate__(self) -> dict[str, Any]:
         # Solver handles cannot be pickled: PyEPO's own recipe travels, and the model is rebuilt.
-        model: Any = self.optmodel
+        model = self.optmodel
         if getattr(model, "_extra_constrs", None):
             raise InputError(
                 "A PyEPO model with added constraints cannot be pickled; build it whole."

@@ -1,0 +1,1 @@
+"""Measurements behind what the project claims about speed: `make bench`."""

@@ -46,7 +46,7 @@ def test_epsilon_holds_exactly_where_the_regret_is_large_enough(
     sign = 1.0 if sense == "min" else -1.0
     values = sign * costs @ listed.T
     best, old = values.min(1).values, sign * (costs * factual).sum(1)
-    expected = (best + epsilon * best.abs() <= old) & (old > best)
+    expected = best + epsilon * best.abs() <= old
     verdict = _verdict(problem, cfopt.Epsilon(epsilon), factual, costs)
     assert torch.equal(verdict.valid, expected)
     assert expected.any()
@@ -70,13 +70,17 @@ def test_relative_and_absolute_hold_where_they_are_defined_to(sense: str) -> Non
     assert 0 < int(absolute.valid.sum()) < 400
 
 
-def test_an_optimal_decision_of_value_zero_has_no_regret_to_speak_of() -> None:
-    problem = Finite([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], "max")
-    costs = torch.tensor([[-1.0, -2.0], [-1.0, 0.0]], dtype=torch.float64)
-    empty = torch.zeros(2, 2, dtype=torch.float64)
-    assert not _verdict(problem, cfopt.Epsilon(0.5), empty, costs).valid.any()
-    first = torch.tensor([[1.0, 0.0]] * 2, dtype=torch.float64)
-    assert _verdict(problem, cfopt.Epsilon(0.5), first, costs).valid.all()
+def test_where_the_best_value_is_zero_any_regret_counts_and_the_row_says_so() -> None:
+    """Two plans worth x and 2 + x: MDMM goes to x = 0, where the first is still optimal."""
+    problem = Finite([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    pipeline = cfopt.Pipeline(lambda x: torch.cat([1 + x, 0 * x - 1, 2 + x], dim=1), problem)
+    x0 = torch.tensor([[0.5]], dtype=torch.float64)
+    e = cfopt.explain(x0, pipeline, cfopt.Epsilon(0.5), search=cfopt.MDMM(step=0.05))
+    assert e.valid.all()
+    assert torch.equal(e.decision, e.factual)
+    assert e.x.abs().max() < 1e-4
+    assert "the best value is 0" in e.message[0]
+    assert "still attains it" in e.message[0]
 
 
 def test_regret_is_zero_or_infinite_where_the_optimum_is_zero() -> None:

@@ -46,12 +46,6 @@ class Criterion(ABC):
         """The decision whose value sets the unit of a margin: `(B, m) -> (B, m)`."""
         return factual
 
-    def also(
-        self, prices: Tensor, rival: Tensor, factual: Tensor, tolerance: float
-    ) -> Tensor | None:
-        """What must hold beside `h <= 0`, if anything: three times `(B, m) -> (B,)`."""
-        return None
-
 
 @dataclass(frozen=True, eq=False)
 class _Contrastive(Criterion):
@@ -137,6 +131,8 @@ class Absolute(_Contrastive):
 class Epsilon(Criterion):
     """What would make this plan clearly wrong? `v + eps |v| <= <theta, y0>` (Definition 2.3).
 
+    Where v = 0 this holds for any eps, even if the plan is still optimal: the result says so.
+
     Arguments:
         epsilon: the relative regret that the factual decision must have, > 0.
     """
@@ -154,14 +150,6 @@ class Epsilon(Criterion):
         """`(1 + sign(v) eps) y* - y0`."""
         sign = (prices * optimum).sum(1, keepdim=True).sign()
         return (1 + self.epsilon * sign) * optimum - factual
-
-    def also(self, prices: Tensor, rival: Tensor, factual: Tensor, tolerance: float) -> Tensor:
-        """The factual decision is worse than the optimum at all.
-
-        Where v = 0 the inequality holds even for an optimal factual decision; its regret is then 0.
-        """
-        excess = prices * (factual - rival)
-        return excess.sum(1) > tolerance * excess.abs().sum(1)
 
 
 def _describe(given: Any) -> str:

@@ -11,9 +11,9 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 import cfopt
 from cfopt.datasets import synthetic
-from cfopt.predictors import SPOPlus, fit, linear
+from cfopt.predictors import MSE, Loss, SPOPlus, fit, linear
 
-_EPOCHS = 70
+_EPOCHS = 30
 _SHOWN = 2  # the context whose pictures are drawn
 _COLUMNS = (
     TextColumn("{task.description:40}"),
@@ -53,19 +53,25 @@ def _train(
     bars: Progress, generator: torch.Generator
 ) -> tuple[cfopt.Pipeline, synthetic.Synthetic]:
     data = synthetic.grid(2000, features=10)
-    bar = bars.add_task("Training on 1,000 shortest paths (SPO+)", total=_EPOCHS)
     torch.manual_seed(0)
     predictor = linear(10, data.problem.num_costs)
-    fit(
-        predictor,
-        data.contexts[:1000],
-        data.costs[:1000],
-        SPOPlus(data.problem),
-        epochs=_EPOCHS,
-        learning_rate=3e-4,
-        generator=generator,
-        on_epoch=lambda epoch, _: bars.update(bar, completed=epoch),
-    )
+    # First for costs of the right size, which SPO+ alone leaves open, then for good decisions.
+    stages: list[tuple[str, Loss, float]] = [
+        ("costs (MSE)", MSE(), 1e-2),
+        ("decisions (SPO+)", SPOPlus(data.problem), 3e-4),
+    ]
+    for name, loss, learning_rate in stages:
+        bar = bars.add_task(f"Training for {name}", total=_EPOCHS)
+        fit(
+            predictor,
+            data.contexts[:1000],
+            data.costs[:1000],
+            loss,
+            epochs=_EPOCHS,
+            learning_rate=learning_rate,
+            generator=generator,
+            on_epoch=lambda epoch, _, bar=bar: bars.update(bar, completed=epoch),  # type: ignore[misc]
+        )
     return cfopt.Pipeline(predictor, data.problem), data
 
 

@@ -144,12 +144,12 @@ def _settle(ledger: Ledger, task: Task, rows: Tensor, points: Points) -> None:
     verdict = verify(task, points.x)
     sense = task.pipeline.problem.sense
     valid, tie, steps = verdict.valid.tolist(), verdict.tie.tolist(), points.steps.tolist()
-    violation, reached = verdict.violation.tolist(), verdict.reached.tolist()
+    violation, unbeaten = verdict.violation.tolist(), verdict.unbeaten.tolist()
     for i, row in enumerate(rows.tolist()):
         if valid[i]:
-            ledger.settle(row, Status.VALID, answer(task.criterion, tie[i]))
+            ledger.settle(row, Status.VALID, answer(task.criterion, tie[i], unbeaten[i]))
             continue
-        lacking = verdict.failures.get(i) or miss(task.criterion, sense, violation[i], reached[i])
+        lacking = verdict.failures.get(i) or miss(task.criterion, sense, violation[i])
         note = f", stopped early because {points.notes[i]}" if points.notes[i] else ""
         ledger.settle(
             row,

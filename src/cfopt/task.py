@@ -19,18 +19,10 @@ TOLERANCE = 1e-6
 
 
 class Judgement(NamedTuple):
-    """What a criterion says of some prices.
-
-    Arguments:
-        direction: the d of h, `(B, m)`.
-        h: `<prices, d>`, `(B,)`.
-        reached: whether `h <= 0` up to the tolerance, `(B,)`.
-        holds: whether the criterion holds, which may ask for more than that, `(B,)`.
-    """
+    """What a criterion says of prices: the direction `(B, m)`, h and whether it holds `(B,)`."""
 
     direction: Tensor
     h: Tensor
-    reached: Tensor
     holds: Tensor
 
 
@@ -119,16 +111,11 @@ class Task:
         return direction + self.margin * (prices * pivot).sum(1, keepdim=True).sign() * pivot
 
     def judge(self, prices: Tensor, rival: Tensor, tolerance: float = TOLERANCE) -> Judgement:
-        """Whether the criterion holds, and by how much: `(B, m), (B, m) -> Judgement`.
-
-        `h <= 0` is tested as `h <= tolerance * sum_j |price_j d_j|`.
-        """
+        """Whether the criterion holds, `h <= tolerance * sum_j |price_j d_j|`, and by how much."""
         direction = self.direction(prices, rival)
         terms = prices * direction
         h = terms.sum(1)
-        reached = h <= tolerance * terms.abs().sum(1)
-        also = self.criterion.also(prices, rival, self.factual, tolerance)
-        return Judgement(direction, h, reached, reached if also is None else reached & also)
+        return Judgement(direction, h, h <= tolerance * terms.abs().sum(1))
 
     def ties(self, prices: Tensor, optimum: Tensor) -> Tensor:
         """Whether a valid row is valid by equality only: `(B, m), (B, m) -> (B,)`.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cfopt.task import Task
+from cfopt.task import TOLERANCE, Task
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Verdict:
 
     Arguments:
         valid: whether the criterion holds, `(B,)`.
-        reached: whether `h <= 0`, which for `Epsilon` is not all, `(B,)`.
+        unbeaten: whether the factual decision is still among the best, `(B,)`.
         violation: h in minimisation form, the margin included: what is missing where it is > 0.
         tie: whether a valid row is decided by a hair only, so that the solver may go either way.
         decision: what the pipeline decides there, `(B, m)`; NaN where the solver failed.
@@ -25,7 +25,7 @@ class Verdict:
     """
 
     valid: Tensor
-    reached: Tensor
+    unbeaten: Tensor
     violation: Tensor
     tie: Tensor
     decision: Tensor
@@ -46,4 +46,6 @@ def verify(task: Task, x: Tensor) -> Verdict:
     valid = judged.holds.clone()
     valid[list(failures)] = False
     tie = valid & host.ties(prices, solved.decisions)
-    return Verdict(valid, judged.reached, judged.h, tie, solved.decisions, costs, failures)
+    excess = prices * (host.factual - solved.decisions)
+    unbeaten = excess.sum(1) <= TOLERANCE * excess.abs().sum(1)
+    return Verdict(valid, unbeaten, judged.h, tie, solved.decisions, costs, failures)

@@ -15,9 +15,14 @@ def question(criterion: Criterion) -> str:
     return "When would the alternative have been the best of all?"
 
 
-def answer(criterion: Criterion, tie: bool) -> str:
+def answer(criterion: Criterion, tie: bool, unbeaten: bool) -> str:
     """What a valid row says."""
     if isinstance(criterion, Epsilon):
+        if unbeaten:
+            return (
+                "in this context the best value is 0, of which any regret is enough; the factual "
+                "decision still attains it"
+            )
         return (
             f"in this context the factual decision has a relative regret of {criterion.epsilon:g}"
         )
@@ -29,11 +34,9 @@ def answer(criterion: Criterion, tie: bool) -> str:
     return "in this context the alternative is optimal"
 
 
-def miss(criterion: Criterion, sense: Sense, violation: float, reached: bool) -> str:
+def miss(criterion: Criterion, sense: Sense, violation: float) -> str:
     """What a row without an answer lacks, in the units of the objective."""
     if isinstance(criterion, Epsilon):
-        if reached:
-            return "the best value is 0, and the factual decision still attains it"
         return f"the factual decision is still {violation:.3g} too good"
     rival = "the best decision" if isinstance(criterion, Absolute) else "the factual decision"
     how = "costs" if sense is Sense.MIN else "is worth"

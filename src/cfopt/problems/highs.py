@@ -130,6 +130,9 @@ class HighsModel:
         self._highs.setOptionValue("output_flag", False)
         self._highs.setOptionValue("mip_rel_gap", gap)
         self._highs.setOptionValue("mip_abs_gap", 0.0)
+        # The same feasible set is searched again and again, so that looking for any feasible point
+        # first is wasted: without it a MIP of 16 items takes a quarter of the time.
+        self._highs.setOptionValue("mip_heuristic_run_feasibility_jump", False)
         self._time_limit = time_limit
         if self._highs.passModel(_to_highs(model, sense)) == highspy.HighsStatus.kError:
             raise InputError("HiGHS refuses the model: check that lower <= upper everywhere.")

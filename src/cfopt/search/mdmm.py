@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cfopt.errors import InputError
 from cfopt.search.base import Search
-from cfopt.task import TOLERANCE, Judgement, Task
+from cfopt.task import TOLERANCE, Task
 from cfopt.types import Points, Progress
 
 #: Steps between two reports when no row finishes.
@@ -116,10 +116,9 @@ class _Run:
         values = prices.detach()
         rival = task.rival(values)
         # Half of what verification grants, to leave room for the rounding of float32.
-        judged = task.judge(values, rival.decisions, TOLERANCE / 2)
-        direction, h = judged.direction, judged.h
+        direction, h, holds = task.judge(values, rival.decisions, TOLERANCE / 2)
         loss, pull = task.proximity.evaluate(x.detach(), task.origin)
-        self._remember(x.detach(), judged, loss)
+        self._remember(x.detach(), h, holds, loss)
 
         if k == 1:
             slack = (-h).clamp(min=0).sqrt()
@@ -135,23 +134,18 @@ class _Run:
             self.slack = self.slack - 2 * knobs.step * weight * self.slack
         return self._finish(k, h, rival.failures)
 
-    def _remember(self, x: Tensor, judged: Judgement, loss: Tensor) -> None:
-        """Keep the best valid point, or while there is none the least violating one.
-
-        Patience follows the paper, to which `h <= 0` is all: a row that comes to rest where this
-        holds but the criterion does not (see `Epsilon`) runs out of patience, and of luck.
-        """
-        nearer = judged.holds & (loss < self.best_loss)
-        better = nearer | ((judged.h < self.least_h) & (self.best_loss == torch.inf))
+    def _remember(self, x: Tensor, h: Tensor, holds: Tensor, loss: Tensor) -> None:
+        """Keep the best valid point, or while there is none the least violating one."""
+        found = self.best_loss < torch.inf
+        nearer = holds & (loss < self.best_loss)
+        better = nearer | ((h < self.least_h) & ~found)
         self.best_x = torch.where(better.view(-1, *[1] * (x.ndim - 1)), x, self.best_x)
         self.best_loss = torch.where(nearer, loss, self.best_loss)
-        self.least_h = torch.minimum(self.least_h, judged.h)
+        self.least_h = torch.minimum(self.least_h, h)
 
-        counted = judged.reached
-        if self.knobs.counting is Counting.ALL_STEPS:
-            counted = self.last_improvement < torch.inf
-        improves = judged.reached & (loss < self.knobs.improvement * self.last_improvement)
+        improves = holds & (loss < self.knobs.improvement * self.last_improvement)
         self.last_improvement = torch.where(improves, loss, self.last_improvement)
+        counted = holds if self.knobs.counting is Counting.VALID_STEPS else found
         self.idle = (self.idle + counted).masked_fill_(improves, 0)
 
     def _finish(self, k: int, h: Tensor, failures: dict[int, str]) -> Points | None:

@@ -14,7 +14,6 @@ from cfopt.datasets import synthetic
 from cfopt.predictors import MSE, Loss, SPOPlus, fit, linear
 
 _EPOCHS = 30
-_SHOWN = 2  # the context whose pictures are drawn
 _COLUMNS = (
     TextColumn("{task.description:40}"),
     BarColumn(),
@@ -38,15 +37,26 @@ def run(folder: Path, console: Console) -> None:
             "epsilon": cfopt.Epsilon(0.5),
         }
         answers = {name: _explain(bars, name, x0, pipeline, q) for name, q in questions.items()}
+    shown = _typical(answers)
     report = []
     for name, explanation in answers.items():
-        explanation[_SHOWN].plot(folder / f"{name}.png")
+        explanation[shown].plot(folder / f"{name}.png")
         explanation.to_json(folder / f"{name}.json")
-        report.append(f"## {name}\n{explanation.summary()}\n\n{explanation[_SHOWN].summary()}\n")
+        report.append(f"## {name}\n{explanation.summary()}\n\n{explanation[shown].summary()}\n")
     text = "\n".join(report)
     (folder / "summary.txt").write_text(text, encoding="utf-8")
     console.print(text, highlight=False)
     console.print(f"Pictures, data and this summary are in [bold]{folder}[/bold].")
+
+
+def _typical(answers: dict[str, cfopt.Explanation]) -> int:
+    """The context nearest to the average one (0) whose three answers all show another decision."""
+    unusual = torch.zeros(100)
+    for explanation in answers.values():
+        found = explanation.valid & (explanation.steps > 0)
+        found &= (explanation.alternative != explanation.factual).any(1)
+        unusual += torch.where(found, explanation.x0.norm(dim=1), torch.inf)
+    return int(unusual.argmin())
 
 
 def _train(

@@ -204,6 +204,13 @@ def test_rows_can_be_picked_in_every_usual_way(e: cfopt.Explanation) -> None:
         e[6]
 
 
+def test_it_keeps_its_own_copy_of_the_contexts(grid: cfopt.Pipeline) -> None:
+    x0 = normal(2, 4)
+    e = cfopt.explain(x0, grid, cfopt.Epsilon(0.1), search=cfopt.MDMM(max_steps=2))
+    x0.zero_()
+    assert torch.equal(e.x0, normal(2, 4))
+
+
 def test_it_is_frozen(e: cfopt.Explanation) -> None:
     with pytest.raises(AttributeError):
         e.x = e.x0  # type: ignore[misc]

@@ -184,9 +184,13 @@ def test_a_start_that_explains_is_kept_feasible_by_its_slack(grid: cfopt.Pipelin
     factual = grid.decide(x0)
     worst = grid.problem.solve(-grid.costs(x0).detach())
     task = Task(x0, worst, grid, cfopt.Relative(factual), cfopt.L2())
-    points = cfopt.MDMM(step=0.02).run(task)
+    points = cfopt.MDMM(step=0.02, trace=True).run(task)
     assert points.found.all()
-    assert torch.allclose(points.x, x0)
+    for trace in points.traces:
+        loss, h, multiplier = trace.T
+        assert (h < 0).all()
+        assert loss.max() < 1e-12
+        assert multiplier.abs().max() < 1e-12
 
 
 @pytest.mark.parametrize(
@@ -213,8 +217,8 @@ def test_float32_tasks_reach_the_boundary_too() -> None:
     generator = torch.Generator().manual_seed(0)
     predictor = torch.nn.Linear(10, problem.num_costs)
     with torch.no_grad():
-        for parameter in predictor.parameters():
-            parameter.copy_(0.3 * torch.randn(parameter.shape, generator=generator))
+        predictor.weight.copy_(0.3 * torch.rand(predictor.weight.shape, generator=generator))
+        predictor.bias.fill_(0.5)
     pipeline = cfopt.Pipeline(predictor, problem)
     x0 = torch.randn(200, 10, generator=generator)
     wanted = problem.solve(torch.rand(200, problem.num_costs, generator=generator))

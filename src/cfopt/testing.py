@@ -41,12 +41,15 @@ class ProblemContract(ABC):
         return listed
 
     def costs(self, problem: Problem) -> Tensor:
-        """Costs to test with, `(B, n)` in float64: by default of both signs, with ties."""
+        """Costs to test with, `(B, n)` in float64: by default of both signs, with ties.
+
+        In the last block, ties hold but for the rounding of decimals.
+        """
         generator = torch.Generator().manual_seed(1)
         size = (_ROWS, problem.num_costs)
         smooth = torch.randn(size, generator=generator, dtype=torch.float64)
         tied = torch.randint(-2, 3, size, generator=generator).double()
-        return torch.cat([smooth, tied])
+        return torch.cat([smooth, tied, 0.1 * tied])
 
     def test_decisions_are_feasible(self) -> None:
         problem = self.problem()

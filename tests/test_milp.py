@@ -53,6 +53,25 @@ def test_a_large_knapsack_is_as_good_as_scipys_solver_makes_it() -> None:
         assert row @ decision == pytest.approx(-other.fun, rel=1e-9)
 
 
+def test_the_runner_up_of_a_mip_is_the_second_best_packing() -> None:
+    weights, capacities = normal(2, 8).abs().numpy() + 1, np.array([6.0, 6.0])
+    mip = MILP(weights, -np.inf, capacities, upper=1, integer=True, sense="max")
+    listed = Knapsack(weights, capacities)
+    values = normal(6, 8, seed=1)
+    best = listed.solve(values)
+    ranked = (values @ listed.decisions().T).sort(1, descending=True).values
+    for problem in (mip, listed):
+        second = problem.runner_up(values, best)
+        assert not second.failures
+        assert torch.allclose((values * second.decisions).sum(1), ranked[:, 1])
+
+
+def test_a_decision_without_rivals_has_no_runner_up() -> None:
+    only = MILP([[1.0, 1.0]], 2, 2, upper=1, integer=True)
+    solved = only.runner_up(torch.ones(1, 2), torch.ones(1, 2))
+    assert solved.failures == {0: "there is no other decision"}
+
+
 def test_a_file_says_sense_names_bounds_and_fixed_costs(farm: Path) -> None:
     problem = MILP.from_file(farm, cost_columns=["wheat", "barley"])
     assert problem.sense == "max"

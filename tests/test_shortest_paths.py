@@ -122,3 +122,16 @@ def test_the_runner_up_is_the_second_best_path() -> None:
         ranked = (prices @ listed.T).sort(1).values
         assert torch.allclose((prices * second).sum(1), ranked[:, 1], rtol=1e-9)
         assert (second != best).any(1).all()
+
+
+def test_a_map_is_won_by_a_margin_over_every_route_that_leaves_it() -> None:
+    problem = TerrainShortestPath(3, 3, neighbours=4)
+    routes = GridShortestPath(3, 3).decisions()
+    arcs = np.array(GridShortestPath(3, 3).arcs)
+    cells = torch.zeros(len(routes), 9, dtype=torch.float64)  # the simple routes right and down
+    for row, route in enumerate(routes):
+        cells[row, arcs[route.bool().numpy()].flatten()] = 1
+    prices = normal(4, 9).abs() + 1  # detours back cost more than they gain
+    second = problem.runner_up(prices, problem.solve(prices)).decisions
+    ranked = (prices @ cells.T).sort(1).values
+    assert torch.allclose((prices * second).sum(1), ranked[:, 1])

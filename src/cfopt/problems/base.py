@@ -168,22 +168,29 @@ class Problem(ABC):
         """The best decision other than the given one: `(B, m), (B, m) -> Solved`.
 
         Binary decisions that differ do so in some column, so each column in turn is forced to the
-        other value by a price that outweighs all the rest: m solves a row, batched.
+        other value by a price that outweighs all the rest: a batched solve of m rows for each row.
         """
-        count, width = decisions.shape
-        binary = ((decisions == 0) | (decisions == 1)).all()
-        if not binary:
+        if not ((decisions == 0) | (decisions == 1)).all():
             raise InputError(
                 "A margin on an absolute explanation needs binary or listed decisions, since "
                 "otherwise other decisions come arbitrarily close. Use margin=0."
             )
-        push = self.sense.sign * (2 * decisions - 1) * (1 + 2 * prices.abs().sum(1, keepdim=True))
-        forced = prices[:, None, :] + torch.diag_embed(push)  # (B, m, m): one column each
-        solved = self.attempt(forced.reshape(count * width, width))
-        others = solved.decisions.reshape(count, width, width)
-        moved = others.diagonal(dim1=1, dim2=2) != decisions
-        value = self.sense.sign * (others * prices[:, None, :]).sum(dim=2)
-        value = torch.where(moved & value.isfinite(), value, torch.inf)
-        picked = others[torch.arange(count, device=prices.device), value.argmin(dim=1)]
-        alone = value.isinf().all(dim=1).nonzero().flatten().tolist()
-        return Solved(picked, dict.fromkeys(alone, "there is no other decision"))
+        others, failures = torch.full_like(decisions, torch.nan), {}
+        for row, (price, decision) in enumerate(zip(prices, decisions, strict=True)):
+            columns = self.telling_columns(decision)
+            forced = price.expand(len(columns), -1).clone()
+            each = torch.arange(len(columns), device=price.device)
+            flipped = self.sense.sign * (2 * decision[columns] - 1)
+            forced[each, columns] += flipped * (1 + 2 * price.abs().sum())
+            found = self.attempt(forced).decisions
+            value = self.sense.sign * found @ price
+            value[(found[each, columns] == decision[columns]) | value.isnan()] = torch.inf
+            if value.isinf().all():
+                failures[row] = "there is no other decision"
+            else:
+                others[row] = found[value.argmin()]
+        return Solved(others, failures)
+
+    def telling_columns(self, decision: Tensor) -> Tensor:
+        """Columns of which every other decision has one different: `(m,) -> (k,)`."""
+        return torch.arange(self.num_columns, device=decision.device)

@@ -50,6 +50,10 @@ class GridShortestPath(Problem):
             return self._finite.runner_up(prices, decisions)
         return super().runner_up(prices, decisions)
 
+    def telling_columns(self, decision: Tensor) -> Tensor:
+        """The path's own arcs: another path misses one of them."""
+        return decision.nonzero().flatten()
+
     def faults(self, decisions: Array) -> list[str]:
         """A path is binary and conserves flow at every node."""
         sources, targets = np.array(self.arcs).T

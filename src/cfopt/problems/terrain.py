@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
+from torch import Tensor
 
 from cfopt.errors import InputError
 from cfopt.problems.base import Problem
@@ -64,6 +65,10 @@ class TerrainShortestPath(Problem):
             decisions[~negative] = self._sweep(prices[~negative])
         decisions[negative] = self._flow_program().optimise(prices[negative])
         return decisions
+
+    def telling_columns(self, decision: Tensor) -> Tensor:
+        """The path's own cells: a rival leaves it somewhere, rather than make a detour of it."""
+        return decision.nonzero().flatten()
 
     def faults(self, decisions: Array) -> list[str]:
         """A decision is feasible if some unit-capacity flow visits the cells that often."""

@@ -120,37 +120,33 @@ def test_relative_answers_come_near_the_projection(grid: cfopt.Pipeline) -> None
     assert torch.allclose(e.distance, exact, rtol=1e-3, atol=1e-6)
 
 
-def test_relative_explanations_call_no_solver_while_they_search() -> None:
-    grid = GridShortestPath(3, 3)
-    calls = []
+def _counted() -> tuple[cfopt.Pipeline, list[int]]:
+    """A pipeline on a batched solver of one's own, and the size of each batch it was asked for."""
+    grid, sizes = GridShortestPath(3, 3), []
 
-    def counted(costs):
-        calls.append(len(costs))
+    def solve(costs):
+        sizes.append(len(costs))
         return grid.optimise(costs)
 
-    problem = Oracle(counted, 12, is_feasible=lambda y: True, batched=True)
-    pipeline = cfopt.Pipeline(random_linear(4, 12, bias=5.0), problem)
+    problem = Oracle(solve, 12, is_feasible=lambda y: True, batched=True)
+    return cfopt.Pipeline(random_linear(4, 12, bias=5.0), problem), sizes
+
+
+def test_relative_explanations_call_no_solver_while_they_search() -> None:
+    pipeline, sizes = _counted()
     wanted = pipeline.decide(normal(5, 4, seed=7))
-    calls.clear()
+    sizes.clear()
     e = cfopt.explain(normal(5, 4), pipeline, cfopt.Relative(wanted), search=cfopt.MDMM(step=0.02))
     assert e.valid.all()
     assert e.steps.max() > 10
-    assert len(calls) == 3  # the factual decision, the start and the answer verified
+    assert len(sizes) == 3  # the factual decision, the start and the answer verified
     assert e.solves.tolist() == [0] * 5
 
 
 def test_one_step_is_one_batched_solve_for_the_rows_still_running() -> None:
-    grid = GridShortestPath(3, 3)
-    sizes = []
-
-    def counted(costs):
-        sizes.append(len(costs))
-        return grid.optimise(costs)
-
-    problem = Oracle(counted, 12, is_feasible=lambda y: True, batched=True)
-    pipeline = cfopt.Pipeline(random_linear(4, 12, bias=5.0), problem)
-    task_steps = cfopt.MDMM(step=0.02)
-    e = cfopt.explain(normal(9, 4), pipeline, cfopt.Epsilon(0.1), search=task_steps)
+    pipeline, sizes = _counted()
+    search = cfopt.MDMM(step=0.02, max_steps=800)
+    e = cfopt.explain(normal(9, 4), pipeline, cfopt.Epsilon(0.1), search=search)
     during = sizes[2:-1]
     assert len(during) == int(e.steps.max())
     assert during == sorted(during, reverse=True)

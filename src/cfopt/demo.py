@@ -66,12 +66,9 @@ def _train(
     torch.manual_seed(0)
     predictor = linear(10, data.problem.num_costs)
     # First for costs of the right size, which SPO+ alone leaves open, then for good decisions.
-    stages: list[tuple[str, Loss, float]] = [
-        ("costs (MSE)", MSE(), 1e-2),
-        ("decisions (SPO+)", SPOPlus(data.problem), 3e-4),
-    ]
-    for name, loss, learning_rate in stages:
-        bar = bars.add_task(f"Training for {name}", total=_EPOCHS)
+    stages: list[tuple[Loss, float]] = [(MSE(), 1e-2), (SPOPlus(data.problem), 3e-4)]
+    bar = bars.add_task("Training on 1,000 shortest paths", total=_EPOCHS * len(stages))
+    for loss, learning_rate in stages:
         fit(
             predictor,
             data.contexts[:1000],
@@ -80,7 +77,7 @@ def _train(
             epochs=_EPOCHS,
             learning_rate=learning_rate,
             generator=generator,
-            on_epoch=lambda epoch, _, bar=bar: bars.update(bar, completed=epoch),  # type: ignore[misc]
+            on_epoch=lambda *_: bars.advance(bar),
         )
     return cfopt.Pipeline(predictor, data.problem), data
 

@@ -36,8 +36,11 @@ class HighsSolver:
         self.highs = highspy.Highs()
         self.highs.setOptionValue("output_flag", False)
         self.highs.setOptionValue("threads", 1)
-        # As in cfopt's own models, and to the baseline's advantage.
+        self.highs.setOptionValue("mip_rel_gap", 0.0)
+        # As in cfopt's own models: right (presolve), and to the baseline's advantage.
         self.highs.setOptionValue("mip_heuristic_run_feasibility_jump", False)
+        if integer:
+            self.highs.setOptionValue("presolve", "off")
         self.highs.passModel(lp)
         self.index = np.arange(self.columns, dtype=np.int32)
 

@@ -66,6 +66,49 @@ def test_a_predictor_without_gradient_is_refused(cut, grid: cfopt.Pipeline) -> N
         _ask(pipeline, normal(3, 4))
 
 
+def test_a_frozen_extractor_under_a_trainable_head_is_refused(grid: cfopt.Pipeline) -> None:
+    """The output requires a gradient, but not with respect to the context."""
+
+    def predictor(x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            features = 2 * x
+        return grid.predictor(features)
+
+    with pytest.raises(PredictorError, match="needs a gradient"):
+        _ask(cfopt.Pipeline(predictor, grid.problem), normal(3, 4))
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        {"search": "auto"},
+        {"search": cfopt.MDMM},
+        {"proximity": "l2"},
+        {"proximity": cfopt.L2},
+        {"features": ["a", "b", "c", "d"]},
+        {"margin": "0.1"},
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_refused(argument: dict, grid: cfopt.Pipeline) -> None:
+    with pytest.raises(InputError, match="need"):
+        cfopt.explain(normal(3, 4), grid, cfopt.Epsilon(0.1), **argument)
+
+
+def test_numbers_of_numpy_are_numbers(grid: cfopt.Pipeline) -> None:
+    epsilon, margin = cfopt.Epsilon(np.float32(0.5)), np.float32(0.25)
+    e = cfopt.explain(normal(1, 4), grid, epsilon, search=cfopt.MDMM(max_steps=2), margin=margin)
+    assert cfopt.Explanation.from_json(e.to_json()).margin == 0.25
+
+
+def test_a_search_that_forgets_rows_is_found_out(grid: cfopt.Pipeline) -> None:
+    class Forgetful(cfopt.Search):
+        def steps(self, task: cfopt.Task):
+            yield from list(cfopt.MDMM(max_steps=2).steps(task))[:-1]
+
+    with pytest.raises(cfopt.CfoptError, match="each of the 3 rows once"):
+        cfopt.explain(normal(3, 4), grid, cfopt.Epsilon(0.1), search=Forgetful())
+
+
 def test_what_is_no_pipeline_criterion_or_margin_is_refused(grid: cfopt.Pipeline) -> None:
     with pytest.raises(InputError, match="needs a Pipeline"):
         _ask(grid.predictor, normal(3, 4))  # type: ignore[arg-type]
@@ -215,13 +258,24 @@ def test_modes_come_back_even_when_explaining_fails() -> None:
     assert module.training
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_a_little_hidden_dropout_is_found_out_too(seed: int) -> None:
+    torch.manual_seed(seed)
+    dropout, linear = nn.Dropout(0.1), random_linear(4, 12)
+    pipeline = cfopt.Pipeline(lambda x: linear(dropout(x)), GridShortestPath(3, 3))
+    x0 = normal(50, 4)
+    x0[0] = torch.nan
+    with pytest.raises(PredictorError, match="training mode"):
+        _ask(pipeline, x0)
+
+
 @pytest.mark.parametrize("keep", ["dropout", "batch normalisation"])
 def test_a_function_that_hides_a_module_in_training_mode_is_found_out(keep: str) -> None:
     torch.manual_seed(0)
     module = _Noisy()
     module.layers[1 if keep == "dropout" else 2].eval()
     pipeline = cfopt.Pipeline(lambda x: module(x), GridShortestPath(3, 3))
-    with pytest.raises(PredictorError, match=r"training mode|batch of one"):
+    with pytest.raises(PredictorError, match=r"training mode|one context alone"):
         _ask(pipeline, normal(6, 4))
 
 
@@ -289,6 +343,51 @@ def test_an_oracle_that_fails_on_the_way_ends_its_row_with_the_best_so_far() -> 
     assert (e.steps < 60).all()
 
 
+def test_an_oracle_that_talks_nonsense_makes_nothing_valid() -> None:
+    """Its answer is no path and costs more than the alternative: h < 0, and yet no proof."""
+    grid = GridShortestPath(3, 3)
+    nonsense = np.full(12, 0.6)
+    x0, predictor = normal(4, 4), random_linear(4, 12, bias=5.0)
+    wanted = cfopt.Absolute(grid.solve(normal(4, 12, seed=1)))
+    blind = Oracle(lambda c: nonsense, 12, is_feasible=lambda y: True)
+    e = _ask(cfopt.Pipeline(predictor, blind), x0, wanted)
+    assert not e.valid.any()
+    assert "worse than a decision known to be feasible" in e.message[0]
+    tested = Oracle(lambda c: nonsense, 12, is_feasible=lambda y: not grid.faults(y[None])[0])
+    e = _ask(cfopt.Pipeline(predictor, tested), x0, wanted)
+    assert set(e.status) == {"rejected"}
+    assert "the solver's answer is refused by is_feasible" in e.message[0]
+
+
+def test_a_test_of_feasibility_that_raises_spoils_its_rows_only(grid: cfopt.Pipeline) -> None:
+    def picky(y: np.ndarray) -> bool:
+        if y[0] == 1:
+            raise KeyError("no such street")
+        return True
+
+    problem = Oracle(lambda c: grid.problem.optimise(c[None])[0], 12, is_feasible=picky)
+    decisions = grid.problem.decisions()
+    faults = problem.explain_faults(decisions)
+    assert ["no such street" in fault for fault in faults] == (decisions[:, 0] == 1).tolist()
+    assert [fault == "" for fault in faults] == (decisions[:, 0] == 0).tolist()
+
+
+def test_a_failing_row_of_a_rowwise_solver_is_asked_once() -> None:
+    calls = []
+
+    def solve(costs: np.ndarray) -> np.ndarray:
+        calls.append(costs[0])
+        if costs[0] == 7:
+            raise RuntimeError("no")
+        return np.eye(3)[costs.argmin()]
+
+    prices = torch.arange(30, dtype=torch.float64).reshape(10, 3) % 11
+    prices[4, 0] = 7
+    solved = Oracle(solve, 3).attempt(prices)
+    assert 4 in solved.failures
+    assert len(calls) == 10
+
+
 def test_an_alternative_that_is_not_binary_needs_the_users_own_test() -> None:
     problem = Oracle(lambda c: np.eye(3)[c.argmin()], 3)
     pipeline = cfopt.Pipeline(random_linear(2, 3), problem)
@@ -311,11 +410,19 @@ def test_a_margin_against_itself_is_rejected(grid: cfopt.Pipeline) -> None:
     assert "needs to differ" in e.message[0]
 
 
-def test_a_margin_needs_binary_or_listed_decisions() -> None:
-    problem = cfopt.problems.MILP([[1.0, 1.0]], 2, 2)
-    pipeline = cfopt.Pipeline(random_linear(2, 2), problem)
+@pytest.mark.parametrize(
+    "problem",
+    [
+        cfopt.problems.MILP([[1.0, 1.0, 1.0, 1.0]], 1, 1, upper=1),
+        cfopt.problems.MILP([[1.0, 1.0, 1.0, 1.0]], 1, 5, upper=5, integer=True),
+        cfopt.problems.TerrainShortestPath(2, 2),
+    ],
+)
+def test_a_margin_needs_binary_or_listed_decisions(problem: cfopt.Problem) -> None:
+    pipeline = cfopt.Pipeline(random_linear(2, 4, bias=5.0), problem)
+    x0 = normal(4, 2)
     with pytest.raises(InputError, match="margin"):
-        _ask(pipeline, normal(4, 2), cfopt.Absolute([2.0, 0.0]), margin=0.1)
+        _ask(pipeline, x0, cfopt.Absolute(pipeline.decide(x0)), margin=0.1)
 
 
 def test_a_finite_set_needs_a_table() -> None:
@@ -325,5 +432,9 @@ def test_a_finite_set_needs_a_table() -> None:
 
 
 def test_costs_of_the_wrong_width_are_refused() -> None:
-    with pytest.raises(InputError, match=r"needs costs of shape \(rows, 12\)"):
-        GridShortestPath(3, 3).solve(torch.zeros(2, 11))
+    partial = cfopt.problems.MILP(
+        [[1.0, 1.0, 1.0]], 1, 1, cost_columns=[0, 1], fixed_costs=[0, 0, 1]
+    )
+    for problem in (GridShortestPath(3, 3), partial):
+        with pytest.raises(InputError, match="needs costs of shape"):
+            problem.solve(torch.zeros(2, 11))

@@ -303,7 +303,7 @@ def test_metrics_are_what_they_say(grid: cfopt.Pipeline, e: cfopt.Explanation) -
     assert torch.allclose(grid.regret(normal(5, 4), decisions), expected)
 
 
-def test_l1_moves_fewer_features_than_l2(grid: cfopt.Pipeline) -> None:
+def test_answers_under_l1_are_nearer_in_l1(grid: cfopt.Pipeline) -> None:
     x0, wanted = normal(20, 4), cfopt.Relative(grid.decide(normal(20, 4, seed=1)))
     l1 = cfopt.explain(x0, grid, wanted, search=cfopt.MDMM(step=0.005), proximity=cfopt.L1())
     l2 = cfopt.explain(x0, grid, wanted, search=cfopt.MDMM(step=0.005), proximity=cfopt.L2())
@@ -327,3 +327,75 @@ def test_contexts_may_be_images() -> None:
     one = cfopt.explain(x0[0], pipeline, cfopt.Relative(wanted[0]), search=cfopt.MDMM(step=0.3))
     assert torch.allclose(one.x[0], e.x[0], atol=1e-9)
     assert len(e.table()) > 0
+
+
+def test_an_empty_selection_can_be_read_like_any_other(e: cfopt.Explanation) -> None:
+    none = e[torch.zeros(len(e), dtype=torch.bool)]
+    assert len(none) == 0
+    assert none.valid.dtype == torch.bool
+    assert none.table().empty
+    assert none.to_dataframe().empty
+    assert "0 contexts" in none.summary()
+    back = cfopt.Explanation.from_json(none.to_json())
+    _same(back, none)
+    assert back.x.shape == (0, 4)
+
+
+def test_the_index_of_a_dataframe_comes_back(grid: cfopt.Pipeline) -> None:
+    search = cfopt.MDMM(max_steps=2)
+    frame = pd.DataFrame(normal(3, 4).numpy(), columns=list("abcd"), index=[10, 20, 10])
+    e = cfopt.explain(frame, grid, cfopt.Epsilon(0.1), search=search)
+    table = e.to_dataframe()
+    assert list(table.index) == [10, 20, 10]
+    assert table["b before"].tolist() == frame["b"].tolist()
+    one = cfopt.explain(frame.iloc[1], grid, cfopt.Epsilon(0.1), search=search)
+    assert one.labels == (20,)
+    assert torch.equal(one.x0, e.x0[1:2])
+    mixed = frame.assign(a=[True, False, True])
+    assert cfopt.explain(mixed.iloc[0], grid, cfopt.Epsilon(0.1), search=search).x0[0, 0] == 1.0
+
+
+def test_it_keeps_its_own_copy_of_the_alternative(grid: cfopt.Pipeline) -> None:
+    wanted = grid.decide(normal(2, 4, seed=1))
+    search = cfopt.MDMM(max_steps=2)
+    e = cfopt.explain(normal(2, 4), grid, cfopt.Absolute(wanted), search=search)
+    wanted.zero_()
+    assert (e.alternative.sum(1) == 4).all()
+
+
+def test_a_missed_margin_is_named_as_such(grid: cfopt.Pipeline) -> None:
+    x0 = normal(2, 4)
+    search = cfopt.MDMM(step=1e-6, max_steps=2)
+    e = cfopt.explain(x0, grid, cfopt.Absolute(grid.decide(x0)), search=search, margin=0.9)
+    assert set(e.status) == {"best effort"}
+    assert "missing to the margin of 0.9" in e.message[0]
+
+
+def test_an_empty_knapsack_that_nothing_can_topple_says_so() -> None:
+    problem = cfopt.problems.Knapsack([[1.0, 1.0]], [1.0])
+    pipeline = cfopt.Pipeline(lambda x: 1.0 * x, problem)
+    x0 = torch.tensor([[-1.0, -2.0]], dtype=torch.float64)
+    e = cfopt.explain(x0, pipeline, cfopt.Epsilon(0.5), search=SEARCH)
+    assert e.status == ("already valid",)
+    assert "the best value is 0" in e.message[0]
+
+
+def test_a_problem_may_say_its_sense_as_a_word() -> None:
+    class Choice(cfopt.problems.Finite):
+        def __init__(self) -> None:
+            super().__init__(torch.eye(3))
+            self.sense = "min"  # type: ignore[assignment]
+
+    pipeline = cfopt.Pipeline(lambda x: 1.0 * x, Choice())
+    x0 = torch.tensor([[1.0, 2.0, 3.0]], dtype=torch.float64)
+    e = cfopt.explain(x0, pipeline, cfopt.Relative([0.0, 1.0, 0.0]), search=cfopt.MDMM(step=0.1))
+    assert e.status == ("valid",)
+    assert torch.allclose(e.x, torch.tensor([[1.5, 1.5, 3.0]], dtype=torch.float64), atol=1e-4)
+
+
+def test_inference_mode_is_no_obstacle(grid: cfopt.Pipeline) -> None:
+    wanted = grid.decide(normal(2, 4, seed=1))
+    expected = cfopt.explain(normal(2, 4), grid, cfopt.Relative(wanted), search=SEARCH)
+    with torch.inference_mode():
+        e = cfopt.explain(normal(2, 4), grid, cfopt.Relative(wanted), search=SEARCH)
+    assert torch.equal(e.x, expected.x)

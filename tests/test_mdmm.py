@@ -24,24 +24,20 @@ class TestMDMMCountingAllSteps(SearchContract):
         return cfopt.MDMM(step=0.1, max_steps=700, counting=cfopt.Counting.ALL_STEPS)
 
 
-class TestMDMMOnAMaximiser(SearchContract):
+def test_maximising_the_negative_gives_the_same_answers() -> None:
     """Costs and sense turned around at once: the same tasks, so the same answers."""
-
-    def search(self) -> Search:
-        return cfopt.MDMM(step=0.1, max_steps=700)
-
-    def test_maximising_the_negative_gives_the_same_answers(self) -> None:
-        pipeline, contexts = self.pipeline(), self.contexts()
-        paths = pipeline.problem.decisions()
-        mirrored = cfopt.Pipeline(
-            lambda x: -pipeline.predictor(x), cfopt.problems.Finite(paths, sense="max")
-        )
-        for criterion in self.criteria(pipeline):
-            a = cfopt.explain(contexts, pipeline, criterion, search=self.search())
-            b = cfopt.explain(contexts, mirrored, criterion, search=self.search())
-            assert a.status == b.status
-            assert torch.allclose(a.x, b.x, atol=1e-9)
-            assert torch.equal(a.steps, b.steps)
+    contract = TestMDMM()
+    pipeline, contexts = contract.pipeline(), contract.contexts()
+    paths = pipeline.problem.decisions()
+    mirrored = cfopt.Pipeline(
+        lambda x: -pipeline.predictor(x), cfopt.problems.Finite(paths, sense="max")
+    )
+    for criterion in contract.criteria(pipeline):
+        a = cfopt.explain(contexts, pipeline, criterion, search=contract.search())
+        b = cfopt.explain(contexts, mirrored, criterion, search=contract.search())
+        assert a.status == b.status
+        assert torch.allclose(a.x, b.x, atol=1e-9)
+        assert torch.equal(a.steps, b.steps)
 
 
 def _algorithm_2(
@@ -200,6 +196,8 @@ def test_a_start_that_explains_is_kept_feasible_by_its_slack(grid: cfopt.Pipelin
         {"improvement": 0},
         {"improvement": 1.5},
         {"damping": -1},
+        {"max_steps": 1e2},
+        {"step": "0.1"},
     ],
 )
 def test_knobs_out_of_range_are_refused(knobs: dict) -> None:

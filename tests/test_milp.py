@@ -11,7 +11,7 @@ from scipy.optimize import LinearConstraint, milp
 
 import cfopt
 from cfopt.errors import InputError, SolverError
-from cfopt.problems import MILP, Knapsack
+from cfopt.problems import MILP, Finite, Knapsack
 from conftest import normal
 
 LP_FILE = """Maximize
@@ -151,9 +151,100 @@ def test_a_solve_that_runs_out_of_time_says_so() -> None:
 
 
 def test_the_time_limit_is_that_of_one_solve() -> None:
-    problem = MILP([[1.0, 1.0]], 1, 1, time_limit=0.2)
-    for _ in range(2000):  # more than the limit in all
-        problem.solve(torch.rand(1, 2))
+    rng = np.random.default_rng(0)
+    problem = MILP(rng.random((30, 60)), -np.inf, 10.0, upper=1, sense="max", time_limit=0.05)
+    problem.solve(torch.from_numpy(rng.random((1, 60))))
+    while problem._highs._highs.getRunTime() < 0.1:  # beyond the limit in all
+        problem.solve(torch.from_numpy(rng.random((20, 60))))
+    problem.solve(torch.from_numpy(rng.random((20, 60))))
+
+
+def test_mixed_integer_models_are_as_good_as_scipys_solver_makes_them() -> None:
+    """Random small models, most of which HiGHS 1.14 would presolve; a few to a wrong optimum."""
+    rng = np.random.default_rng(3)
+    solved = 0
+    for _ in range(120):
+        rows, columns = rng.integers(1, 4), rng.integers(2, 6)
+        matrix = rng.integers(-2, 3, (rows, columns)).astype(float)
+        upper = np.where(rng.random(columns) < 0.5, 1.0, rng.integers(2, 6, columns))
+        limit = rng.integers(-2, 4, rows).astype(float)
+        integer = rng.random(columns) < 0.6
+        sense = "max" if rng.random() < 0.5 else "min"
+        problem = MILP(matrix, -np.inf, limit, upper=upper, integer=integer, sense=sense)
+        costs = np.round(rng.normal(size=(4, columns)), 1)
+        ours = problem.attempt(torch.from_numpy(costs))
+        for row in range(4):
+            sign = 1 if sense == "min" else -1
+            other = milp(
+                sign * costs[row],
+                constraints=LinearConstraint(matrix, ub=limit),
+                bounds=(0, upper),
+                integrality=integer,
+                options={"mip_rel_gap": 0, "presolve": False},
+            )
+            if not other.success:
+                assert row in ours.failures
+                continue
+            value = sign * costs[row] @ ours.decisions[row].numpy()
+            assert value == pytest.approx(other.fun, abs=1e-7)
+            solved += 1
+    assert solved > 300
+
+
+def test_a_model_that_presolve_would_get_wrong() -> None:
+    problem = MILP(
+        [
+            [1000, 0, -1, 0, 0, 0],
+            [0, 1000, 0, -1, 0, 0],
+            [0, 0, 1, 0, 1, 0],
+            [0, 0, 0, 1, 0, 1],
+            [1, 1, 0, 0, 0, 0],
+        ],
+        [0, 0, 1000, 1000, -np.inf],
+        [np.inf, np.inf, 1000, 1000, 1],
+        upper=[1, 1, 1000, 1000, 1000, 1000],
+        integer=[1, 1, 0, 0, 0, 0],
+        cost_columns=[4, 5],
+    )
+    assert problem.solve([[10.0, 8.0]]).tolist() == [[0.0, 1000.0]]
+
+
+@pytest.mark.parametrize("integer", [True, False])
+@pytest.mark.parametrize("scale", [1e-12, 1e-7, 1e9, 1e20])
+def test_the_size_of_the_costs_does_not_matter(scale: float, integer: bool) -> None:
+    problem = MILP([[1.0, 1.0, 1.0]], 1, 1, upper=1, integer=integer)
+    costs = torch.tensor([[1.0, 3.0, 2.0], [3.0, 2.0, 1.0]], dtype=torch.float64)
+    assert torch.equal(problem.solve(scale * costs), problem.solve(costs))
+
+
+def test_answers_of_a_model_with_a_gap_are_verified_without_it() -> None:
+    rng = np.random.default_rng(1)
+    weights = rng.integers(300, 800, (2, 20)) / 100
+    rough = MILP(weights, -np.inf, [20, 20], upper=1, integer=True, sense="max", gap=0.9)
+    exact = Knapsack(weights, [20, 20])
+    values = torch.from_numpy(rng.random((8, 20)))
+    answers, best = rough.solve(values), exact.solve(values)
+    short = (values * answers).sum(1) < (values * best).sum(1) - 1e-6
+    assert short.any(), "with this gap some answers are no optima"
+    pipeline = cfopt.Pipeline(lambda x: 1.0 * x, rough)
+    e = cfopt.explain(values, pipeline, cfopt.Absolute(answers), search=cfopt.MDMM(max_steps=1))
+    assert torch.equal(e.valid, ~short)
+
+
+def test_whole_number_costs_give_fractional_decisions_all_the_same() -> None:
+    assert MILP([[2.0, 1.0]], 1, 1).solve([[1, 5]]).tolist() == [[0.5, 0.0]]
+
+
+def test_decisions_in_float32_are_still_known() -> None:
+    listed = Finite([[123.456, 0.0], [0.0, 77.7], [50.3, 50.3]])
+    partly = MILP([[1.0, 1.0, 1.0]], 8.1, 8.1, upper=[5.3, 5.3, 0.1], cost_columns=[0, 1])
+    for problem in (listed, partly):
+        costs = torch.rand(10, 2, generator=torch.Generator().manual_seed(0))
+        decisions = problem.solve(costs)
+        assert decisions.dtype == torch.float32
+        assert problem.is_feasible(decisions).all()
+    second = listed.runner_up(torch.ones(1, 2), torch.tensor([[0.0, 77.7]]))
+    assert second.decisions.tolist() == [[pytest.approx(50.3)] * 2]
 
 
 @pytest.mark.parametrize(
@@ -168,6 +259,8 @@ def test_the_time_limit_is_that_of_one_solve() -> None:
         {"cost_columns": []},
         {"fixed_costs": [1.0]},
         {"names": ["only one"]},
+        {"matrix": [1.0, 1.0]},
+        {"sense": "maximize"},
     ],
 )
 def test_models_that_do_not_fit_together_are_refused(arguments: dict) -> None:

@@ -97,3 +97,12 @@ def test_plotting_leaves_matplotlib_as_it_was(grid: cfopt.Pipeline) -> None:
     before = dict(mpl.rcParams)
     cfopt.explain(normal(1, 4), grid, cfopt.Epsilon(0.1), search=cfopt.MDMM(max_steps=2)).plot()
     assert dict(mpl.rcParams) == before
+
+
+def test_a_picture_with_fixed_costs_asks_for_the_problem() -> None:
+    model = MILP([[1.0, 1.0, 1.0]], 2, 2, upper=1, cost_columns=[0, 1], fixed_costs=[0, 0, 1.0])
+    pipeline = cfopt.Pipeline(random_linear(2, 2), model)
+    e = cfopt.explain(normal(1, 2), pipeline, cfopt.Absolute([1.0, 1.0, 0.0]), search=SEARCH)
+    e.plot().canvas.draw()
+    with pytest.raises(InputError, match="problem="):
+        cfopt.Explanation.from_json(e.to_json()).plot()

@@ -11,7 +11,7 @@ from pyepo.model.ort.shortestpath import shortestPathModel
 
 import cfopt
 from cfopt.datasets import synthetic
-from cfopt.errors import InputError
+from cfopt.errors import InputError, SolverError
 from cfopt.predictors import MSE, SPOPlus, fit, linear, mlp
 from cfopt.problems import GridShortestPath, Knapsack, PyEPOProblem
 from conftest import normal
@@ -136,3 +136,9 @@ def test_training_data_that_do_not_match_are_refused() -> None:
             fit(linear(2, 2), torch.zeros(contexts, 2), torch.zeros(costs, 2), MSE(), epochs=1)
     with pytest.raises(InputError, match="depth"):
         mlp(2, 2, depth=0)
+
+
+def test_training_stops_where_the_solver_finds_no_optimum() -> None:
+    unbounded = cfopt.problems.MILP([[1.0, 1.0]], 1, np.inf)
+    with pytest.raises(SolverError, match="unbounded"):
+        fit(linear(2, 2), -torch.ones(4, 2), torch.ones(4, 2), SPOPlus(unbounded), epochs=50)

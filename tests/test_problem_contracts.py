@@ -28,9 +28,27 @@ def packings() -> torch.Tensor:
     return torch.from_numpy(sets[(sets @ WEIGHTS.T <= CAPACITIES).all(axis=1)])
 
 
+def walks(rows: int, cols: int, problem: Problem) -> torch.Tensor:
+    """Every path of a grid, by walking it step by step."""
+    index = {arc: k for k, arc in enumerate(problem.arcs)}
+    paths, ends = [], [(0, ())]
+    while ends:
+        node, taken = ends.pop()
+        if node == rows * cols - 1:
+            path = torch.zeros(len(index), dtype=torch.float64)
+            path[list(taken)] = 1
+            paths.append(path)
+        moves = [(node, node + 1), (node, node + cols)] if cols > 1 else [(node, node + 1)]
+        ends += [(arc[1], (*taken, index[arc])) for arc in moves if arc in index]
+    return torch.stack(paths)
+
+
 class TestSmallGrid(ProblemContract):
     def problem(self) -> Problem:
         return GridShortestPath(3, 4)
+
+    def feasible_set(self, problem: Problem) -> torch.Tensor:
+        return walks(3, 4, problem)
 
 
 class TestSingleRowGrid(ProblemContract):
@@ -48,6 +66,9 @@ class TestSweptGrid(ProblemContract):
 
     def problem(self) -> Problem:
         return GridShortestPath(6, 8)
+
+    def feasible_set(self, problem: Problem) -> torch.Tensor:
+        return walks(6, 8, problem)
 
 
 class TestListedKnapsack(ProblemContract):

@@ -124,14 +124,30 @@ def test_the_runner_up_is_the_second_best_path() -> None:
         assert (second != best).any(1).all()
 
 
-def test_a_map_is_won_by_a_margin_over_every_route_that_leaves_it() -> None:
-    problem = TerrainShortestPath(3, 3, neighbours=4)
-    routes = GridShortestPath(3, 3).decisions()
-    arcs = np.array(GridShortestPath(3, 3).arcs)
-    cells = torch.zeros(len(routes), 9, dtype=torch.float64)  # the simple routes right and down
-    for row, route in enumerate(routes):
-        cells[row, arcs[route.bool().numpy()].flatten()] = 1
-    prices = normal(4, 9).abs() + 1  # detours back cost more than they gain
-    second = problem.runner_up(prices, problem.solve(prices)).decisions
-    ranked = (prices @ cells.T).sort(1).values
-    assert torch.allclose((prices * second).sum(1), ranked[:, 1])
+def test_start_and_goal_may_be_lists_or_arrays() -> None:
+    costs = normal(5, 9)
+    expected = TerrainShortestPath(3, 3, start=(2, 0), goal=(0, 1)).solve(costs)
+    assert torch.equal(TerrainShortestPath(3, 3, start=[2, 0], goal=[0, 1]).solve(costs), expected)
+    start, goal = np.array([2, 0]), np.array([0, 1])
+    assert torch.equal(TerrainShortestPath(3, 3, start=start, goal=goal).solve(costs), expected)
+    with pytest.raises(InputError, match="differ"):
+        TerrainShortestPath(3, 3, start=[2, 2])
+
+
+@pytest.mark.parametrize(
+    "problem", [GridShortestPath(6, 8), GridShortestPath(3, 3), TerrainShortestPath(3, 3, 4)]
+)
+def test_costs_whose_sum_overflows_fail_alone(problem) -> None:
+    prices = normal(4, problem.num_costs).abs()
+    prices[2] = 1.5e308
+    solved = problem.attempt(prices)
+    assert list(solved.failures) == [2]
+    assert solved.decisions[[0, 1, 3]].isfinite().all()
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-7, 1e6, 1e12])
+def test_the_size_of_the_costs_does_not_matter(scale: float) -> None:
+    """Also not where they are negative and a linear program is solved."""
+    problem = TerrainShortestPath(3, 4)
+    costs = normal(10, 12)
+    assert torch.equal(problem.solve(scale * costs), problem.solve(costs))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,7 @@ class Contexts:
 
     x: Tensor
     features: Features
-    labels: tuple[str, ...] | None = None
+    labels: tuple[Hashable, ...] | None = None
 
     @classmethod
     def of(cls, given: Any, pipeline: Pipeline, features: Features | None) -> Contexts:
@@ -39,9 +40,9 @@ class Contexts:
         labels = None
         known = features if features is not None else Features()
         if isinstance(given, pd.Series):
-            given = given.to_frame().T
+            given = given.to_frame().T.infer_objects()
         if isinstance(given, pd.DataFrame):
-            labels = tuple(str(label) for label in given.index)
+            labels = tuple(given.index)
             known = _named(given, known)
             given = _numbers(given)
         parameter = _first_parameter(pipeline)
@@ -89,28 +90,38 @@ def check_predictor(x: Tensor, pipeline: Pipeline) -> Tensor:
         raise PredictorError(
             f"The predictor fails on contexts of shape {tuple(x.shape)}: {error}"
         ) from error
-    if not costs.requires_grad:
+    gradient = None
+    if costs.requires_grad:
+        (gradient,) = torch.autograd.grad(costs.sum(), probe, allow_unused=True)
+    if gradient is None:
         raise PredictorError(
             "The predictor needs a gradient with respect to its input; its output has none. Remove "
             "torch.no_grad, .detach() or NumPy from its forward pass."
         )
     costs = costs.detach()
+    _check_repeatable(x, costs, pipeline)
+    return costs
+
+
+def _check_repeatable(x: Tensor, costs: Tensor, pipeline: Pipeline) -> None:
+    """Raise PredictorError if costs change when they are asked for again, or for a row alone."""
+    known = costs.isfinite().all(1).nonzero().flatten()
+    if not len(known):
+        return
+    first = known[:1]
     with torch.no_grad():
         try:
-            alone = pipeline.predict(x[:1])[0]
+            again, alone = pipeline.predict(x), pipeline.predict(x[first])
         except (ValueError, RuntimeError) as error:
-            raise PredictorError(
-                f"The predictor fails on a batch of one context: {error}"
-            ) from error
-    first = costs[0]
-    tolerance = 1e-3 * first.abs().max().clamp(min=1e-12)
-    if first.isfinite().all() and not ((first - alone).abs() <= tolerance).all():
+            raise PredictorError(f"The predictor fails on one context alone: {error}") from error
+    size = costs[known].abs().amax(1, keepdim=True).clamp(min=1e-12)
+    differs = (again[known] - costs[known]).abs() > 1e-3 * size
+    if differs.any() or ((alone - costs[first]).abs() > 1e-3 * size[:1]).any():
         raise PredictorError(
             "The predictor gives other costs for the same context when it is asked again or alone: "
             "dropout or batch normalisation seems to be in training mode. Pass the module itself, "
             "which explain puts into eval mode, or call .eval() on what your function uses."
         )
-    return costs
 
 
 def _first_parameter(pipeline: Pipeline) -> Tensor | None:

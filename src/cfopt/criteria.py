@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -71,7 +72,7 @@ class _Contrastive(Criterion):
                 f"{type(self).__name__} needs decisions of shape (rows, columns) or (columns,), "
                 f"got {_describe(given)}."
             ) from error
-        object.__setattr__(self, "alternative", tensor)
+        object.__setattr__(self, "alternative", tensor.clone())
 
     def bind(self, count: int, like: Tensor) -> Self:
         alternative = self.alternative
@@ -141,10 +142,11 @@ class Epsilon(Criterion):
 
     def __post_init__(self) -> None:
         value = self.epsilon
-        if not isinstance(value, (int, float)) or not (value > 0 and math.isfinite(value)):
+        if not isinstance(value, Real) or not (value > 0 and math.isfinite(value)):
             raise InputError(
                 f"Epsilon needs a finite number > 0, the relative regret asked for; got {value!r}."
             )
+        object.__setattr__(self, "epsilon", float(value))
 
     def direction(self, prices: Tensor, optimum: Tensor, factual: Tensor) -> Tensor:
         """`(1 + sign(v) eps) y* - y0`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from cfopt.contexts import Contexts, check_predictor
 from cfopt.criteria import Criterion
-from cfopt.errors import InputError
+from cfopt.errors import CfoptError, InputError
 from cfopt.explanation import Explanation
 from cfopt.features import Features
 from cfopt.ledger import Ledger
@@ -53,12 +54,15 @@ def explain(
 
     Returns one row for each context. A row with bad input is rejected; the others go on.
     """
-    _check(pipeline, criterion, margin)
     search = search if search is not None else MDMM()
-    with pipeline.deployed():
+    proximity = proximity if proximity is not None else L2()
+    _check(pipeline, criterion, proximity, search, features, margin)
+    # Gradients are needed even where the caller has switched them off.
+    with torch.inference_mode(False), pipeline.deployed():
         contexts = Contexts.of(x0, pipeline, features)
         ledger = Ledger(contexts, pipeline.problem)
-        task = _pose(ledger, pipeline, criterion, _proximity(proximity, contexts), margin)
+        nearness = _scaled(proximity, contexts)
+        task = _pose(ledger, pipeline, criterion, nearness, float(margin))
         _settle_at_start(ledger, task)
         open_rows = ledger.open_rows()
         if len(open_rows):
@@ -68,23 +72,30 @@ def explain(
     return ledger.close(task)
 
 
-def _check(pipeline: Pipeline, criterion: Criterion, margin: float) -> None:
-    if not isinstance(pipeline, Pipeline):
-        raise InputError(
-            f"explain needs a Pipeline(predictor, problem), got {type(pipeline).__name__}."
-        )
-    if not isinstance(criterion, Criterion):
-        raise InputError(
-            "explain needs a criterion: Relative(y_alt), Absolute(y_alt) or Epsilon(eps); got "
-            f"{type(criterion).__name__}."
-        )
-    if not (math.isfinite(margin) and margin >= 0):
+def _check(
+    pipeline: Pipeline,
+    criterion: Criterion,
+    proximity: Proximity,
+    search: Search,
+    features: Features | None,
+    margin: float,
+) -> None:
+    needs: list[tuple[object, type, str]] = [
+        (pipeline, Pipeline, "a Pipeline(predictor, problem)"),
+        (criterion, Criterion, "a criterion: Relative(y_alt), Absolute(y_alt) or Epsilon(eps)"),
+        (proximity, Proximity, "a proximity such as L2() or L1()"),
+        (search, Search, "a search such as MDMM()"),
+        (features or Features(), Features, "features as Features(names, scale)"),
+    ]
+    for given, kind, need in needs:
+        if not isinstance(given, kind):
+            raise InputError(f"explain needs {need}, got {given!r:.80}.")
+    if not (isinstance(margin, Real) and math.isfinite(margin) and margin >= 0):
         raise InputError(f"margin needs to be a finite number >= 0, got {margin!r}.")
 
 
-def _proximity(given: Proximity | None, contexts: Contexts) -> Proximity:
+def _scaled(proximity: Proximity, contexts: Contexts) -> Proximity:
     """The proximity, with the features' scales where it has none of its own."""
-    proximity = given if given is not None else L2()
     scale = contexts.features.scale
     if proximity.scale is None and scale is not None:
         shaped = torch.as_tensor(scale, dtype=torch.float64).reshape(contexts.x.shape[1:])
@@ -105,7 +116,9 @@ def _pose(
         costs = costs.to(found).index_copy(0, usable, found)
     ledger.reject(~costs.isfinite().all(1), "the predictor's costs for this context are not finite")
     solved = problem.attempt(problem.prices(costs))
-    ledger.reject_each(solved.failures, "the factual decision is unknown: ")
+    answers = solved.decisions.double().cpu().numpy()
+    failures = problem.audit(answers) | solved.failures
+    ledger.reject_each(failures, "the factual decision is unknown: ")
     bound = criterion.bind(len(x), solved.decisions)
     faults = dict(enumerate(bound.faults(problem, solved.decisions, margin)))
     ledger.reject_each({row: fault for row, fault in faults.items() if fault})
@@ -122,7 +135,7 @@ def _settle_at_start(ledger: Ledger, task: Task) -> None:
     verdict = verify(start, start.origin)
     same = same_decision(start.criterion.pivot(start.factual), start.factual).tolist()
     for i in verdict.valid.nonzero().flatten().tolist():
-        reason = "the context explains"
+        reason = answer(start.criterion, bool(verdict.tie[i]), bool(verdict.unbeaten[i]))
         if same[i] and start.criterion.contrasts:
             reason = "the alternative is the factual decision"
         ledger.settle(int(rows[i]), Status.ALREADY_VALID, f"nothing to change: {reason}")
@@ -136,20 +149,25 @@ def _run(search: Search, task: Task, on_progress: Callable[[Progress], None] | N
             parts.append(progress.finished)
         if on_progress is not None:
             on_progress(progress)
+    rows = [row for part in parts for row in part.rows.tolist()]
+    if sorted(rows) != list(range(len(task))):
+        raise CfoptError(
+            f"{type(search).__name__} must hand over each of the {len(task)} rows once; it handed "
+            f"over {len(rows)}."
+        )
     return Points.gather(parts)
 
 
 def _settle(ledger: Ledger, task: Task, rows: Tensor, points: Points) -> None:
     """Verify what the search found, and say of each row how it ended."""
     verdict = verify(task, points.x)
-    sense = task.pipeline.problem.sense
     valid, tie, steps = verdict.valid.tolist(), verdict.tie.tolist(), points.steps.tolist()
     violation, unbeaten = verdict.violation.tolist(), verdict.unbeaten.tolist()
     for i, row in enumerate(rows.tolist()):
         if valid[i]:
             ledger.settle(row, Status.VALID, answer(task.criterion, tie[i], unbeaten[i]))
             continue
-        lacking = verdict.failures.get(i) or miss(task.criterion, sense, violation[i])
+        lacking = verdict.failures.get(i) or miss(task, violation[i])
         note = f", stopped early because {points.notes[i]}" if points.notes[i] else ""
         ledger.settle(
             row,

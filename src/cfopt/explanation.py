@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,7 +43,8 @@ class Explanation:
         message: the same in words.
         loss: the proximity that was minimised, `(B,)`; NaN for rejected rows.
         violation: h at x in minimisation form, `(B,)`: > 0 is what a best effort lacks.
-        tie: valid, but the solver may as well return another decision, `(B,)`.
+        tie: valid by equality, `(B,)`: for `Absolute`, the solver returned another decision of the
+            same value; for the others, both sides of the criterion are level.
         steps, solves: what the search took, `(B,)`.
         factual: the decision at x0, `(B, m)`.
         decision: the pipeline's decision at x, from a fresh solve, `(B, m)`.
@@ -72,7 +75,7 @@ class Explanation:
     margin: float
     sense: Sense
     features: Features
-    labels: tuple[str, ...] | None = None
+    labels: tuple[Hashable, ...] | None = None
     traces: tuple[Tensor, ...] = ()
     problem: Problem | None = None
 
@@ -99,7 +102,8 @@ class Explanation:
     @property
     def valid(self) -> Tensor:
         """Which rows were verified to explain, `(B,)`."""
-        return torch.tensor([status.is_valid for status in self.status], device=self.x.device)
+        valid = [status.is_valid for status in self.status]
+        return torch.tensor(valid, dtype=torch.bool, device=self.x.device)
 
     @property
     def distance(self) -> Tensor:
@@ -114,14 +118,17 @@ class Explanation:
 
     def label(self, row: int) -> str:
         """What to call a row."""
-        return self.labels[row] if self.labels is not None else str(row)
+        return str(self.labels[row] if self.labels is not None else row)
+
+    def _names(self) -> tuple[str, ...]:
+        return self.features.labels(math.prod(self.x.shape[1:]))
 
     def table(self) -> pd.DataFrame:
         """What changed: feature, before, after, change; the largest first, in units of its scale.
 
         With more than one row, a first column says which.
         """
-        names = self.features.labels(self.x[0].numel())
+        names = self._names()
         before, after = self.x0.flatten(1).double().cpu(), self.x.flatten(1).double().cpu()
         change = after - before
         scale = torch.ones(len(names), dtype=torch.float64)
@@ -142,26 +149,23 @@ class Explanation:
 
     def to_dataframe(self) -> pd.DataFrame:
         """One line for each row: status, numbers, and every feature before and after."""
-        names = self.features.labels(self.x[0].numel() if len(self) else 0)
-        frame = pd.DataFrame(
-            {
-                "status": [str(status) for status in self.status],
-                "valid": self.valid.tolist(),
-                "tie": self.tie.tolist(),
-                "distance": self.distance.tolist(),
-                "loss": self.loss.tolist(),
-                "violation": self.violation.tolist(),
-                "steps": self.steps.tolist(),
-                "solves": self.solves.tolist(),
-                "message": list(self.message),
-            },
-            index=pd.Index([self.label(i) for i in range(len(self))], name="row"),
-        )
-        contexts = {}
+        names = self._names()
+        columns: dict[str, list[Any]] = {
+            "status": [str(status) for status in self.status],
+            "valid": self.valid.tolist(),
+            "tie": self.tie.tolist(),
+            "distance": self.distance.tolist(),
+            "loss": self.loss.tolist(),
+            "violation": self.violation.tolist(),
+            "steps": self.steps.tolist(),
+            "solves": self.solves.tolist(),
+            "message": list(self.message),
+        }
         for what, values in (("before", self.x0), ("after", self.x)):
-            for name, column in zip(names, values.flatten(1).T.tolist(), strict=True):
-                contexts[f"{name} {what}"] = column
-        return frame.join(pd.DataFrame(contexts, index=frame.index))
+            for j, name in enumerate(names):
+                columns[f"{name} {what}"] = values.flatten(1)[:, j].tolist()
+        labels = self.labels if self.labels is not None else range(len(self))
+        return pd.DataFrame(columns, index=pd.Index(labels, name="row"))
 
     def summary(self) -> str:
         """A few lines for the terminal: what was asked, how it ended, what changed."""

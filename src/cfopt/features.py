@@ -32,7 +32,7 @@ class Features:
                 raise InputError(f"Features needs names that differ; {twice[0]!r} occurs twice.")
             object.__setattr__(self, "names", names)
         if self.scale is not None:
-            scale = torch.as_tensor(self.scale, dtype=torch.float64)
+            scale = torch.as_tensor(self.scale, dtype=torch.float64).reshape(-1)
             check_scale(scale)
             object.__setattr__(self, "scale", tuple(scale.tolist()))
         if self.names is not None and self.scale is not None and len(self.names) != len(self.scale):

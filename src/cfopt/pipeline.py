@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from cfopt.errors import InputError, PredictorError
 from cfopt.problems.base import Problem
 from cfopt.problems.pyepo import PyEPOProblem
+from cfopt.types import Sense
 
 Predictor = Callable[[Tensor], Tensor]
 
@@ -31,6 +32,7 @@ class Pipeline:
             )
         self.predictor = predictor
         self.problem = problem if isinstance(problem, Problem) else PyEPOProblem(problem)
+        self.problem.sense = Sense(self.problem.sense)  # a new problem may say "max"
 
     @contextmanager
     def deployed(self) -> Iterator[None]:

@@ -71,7 +71,7 @@ class L2(Proximity):
 
 @dataclass(frozen=True)
 class L1(Proximity):
-    """The sum of absolute changes, `|(x - x0) / scale|_1`: moves few features."""
+    """The sum of absolute changes, `|(x - x0) / scale|_1`."""
 
     def evaluate(self, x: Tensor, origin: Tensor) -> tuple[Tensor, Tensor]:
         """`|c|_1` and `sign(c) / scale` of the scaled change c."""

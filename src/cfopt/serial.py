@@ -48,6 +48,7 @@ def to_dict(explanation: Explanation) -> dict[str, Any]:
         "names": None if names is None else list(names),
         "scale": None if scale is None else [float(value) for value in scale],
         "labelled": e.labels is not None,
+        "shapes": {name: list(getattr(e, name).shape[1:]) for name in _FLOATS},
         "rows": rows,
     }
 
@@ -59,8 +60,10 @@ def from_dict(content: Any, problem: Problem | None = None) -> Explanation:
     try:
         rows = content["rows"]
         dtype = getattr(torch, content["dtype"])
+        shapes = content["shapes"]
         tensors: dict[str, Any] = {
-            name: _tensor([row[name] for row in rows], dtype) for name in _FLOATS
+            name: _tensor([row[name] for row in rows], dtype).reshape(len(rows), *shapes[name])
+            for name in _FLOATS
         }
         tensors |= {
             name: torch.tensor([row[name] for row in rows], dtype=kind)
@@ -70,7 +73,7 @@ def from_dict(content: Any, problem: Problem | None = None) -> Explanation:
             **tensors,
             status=tuple(Status(row["status"]) for row in rows),
             message=tuple(row["message"] for row in rows),
-            criterion=_criterion(content["criterion"], rows, dtype),
+            criterion=_criterion(content["criterion"], rows, dtype, shapes["factual"][0]),
             margin=content["margin"],
             sense=Sense(content["sense"]),
             features=Features(content["names"], content["scale"]),
@@ -87,10 +90,13 @@ def _describe(criterion: Criterion) -> dict[str, Any]:
     return {"kind": type(criterion).__name__.lower()}
 
 
-def _criterion(content: dict[str, Any], rows: list[Any], dtype: torch.dtype) -> Criterion:
+def _criterion(
+    content: dict[str, Any], rows: list[Any], dtype: torch.dtype, width: int
+) -> Criterion:
     if content["kind"] == "epsilon":
         return Epsilon(content["epsilon"])
-    return _CONTRASTIVE[content["kind"]](_tensor([row["alternative"] for row in rows], dtype))
+    alternative = _tensor([row["alternative"] for row in rows], dtype)
+    return _CONTRASTIVE[content["kind"]](alternative.reshape(len(rows), width))
 
 
 def _plain(tensor: Tensor) -> list[Any]:

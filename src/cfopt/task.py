@@ -129,7 +129,8 @@ class Task:
         return terms.sum(1).abs() <= TOLERANCE * terms.abs().sum(1)
 
     def on_host(self) -> Task:
-        """The same task with its decisions in float64 on the CPU, for verification."""
+        """The same task for verification: decisions in float64 on the CPU, optima proven."""
         factual = self.factual.to("cpu", torch.float64)
         criterion = self.criterion.bind(len(self), factual)
-        return replace(self, factual=factual, criterion=criterion)
+        pipeline = Pipeline(self.pipeline.predictor, self.pipeline.problem.exact())
+        return replace(self, factual=factual, criterion=criterion, pipeline=pipeline)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
+from cfopt.errors import InputError
 from cfopt.explain import explain
 from cfopt.pipeline import Pipeline
 from cfopt.problems.base import Problem
@@ -23,6 +24,7 @@ from cfopt.problems.shortest_path import GridShortestPath
 from cfopt.proximity import L2
 from cfopt.search.base import Search
 from cfopt.task import Task
+from cfopt.verify import verify
 
 _ROWS = 12
 
@@ -68,6 +70,46 @@ class ProblemContract(ABC):
     def test_every_feasible_decision_is_called_feasible(self) -> None:
         problem = self.problem()
         assert problem.is_feasible(self.feasible_set(problem)[:200]).all()
+
+    def test_a_decision_with_one_entry_changed_is_feasible_only_if_it_is_in_the_set(self) -> None:
+        problem = self.problem()
+        known = self.feasible_set(problem)
+        decision = problem.solve(self.costs(problem)[:3])
+        for column in range(problem.num_columns):
+            changed = decision.clone()
+            changed[:, column] = 1 - changed[:, column]
+            member = (changed[:, None] - known[None]).abs().amax(2).amin(1) < 1e-9
+            assert torch.equal(problem.is_feasible(changed), member)
+
+    def test_decisions_are_listed_completely_or_not_at_all(self) -> None:
+        problem = self.problem()
+        assert problem.decisions(limit=0) is None
+        listed = problem.decisions()
+        if listed is not None:
+            assert problem.decisions(limit=len(listed) - 1) is None
+            assert set(map(tuple, listed.tolist())) == set(
+                map(tuple, self.feasible_set(problem).tolist())
+            )
+
+    def test_the_runner_up_is_the_best_of_the_others(self) -> None:
+        problem = self.problem()
+        prices = problem.prices(self.costs(problem))[:6]
+        best = problem.solve(self.costs(problem)[:6])
+        try:
+            second = problem.runner_up(prices, best)
+        except InputError:
+            assert not problem.binary
+            return
+        turned = problem.sense.sign * prices
+        for row, decision in enumerate(best):
+            known = self.feasible_set(problem)
+            others = known[(known - decision).abs().amax(1) > 1e-9]
+            if not len(others):
+                assert row in second.failures
+                continue
+            assert (second.decisions[row] - decision).abs().max() > 1e-9
+            value = turned[row] @ second.decisions[row]
+            assert torch.isclose(value, (others @ turned[row]).min(), rtol=1e-9, atol=1e-9)
 
     def test_what_no_decision_can_be_is_called_infeasible(self) -> None:
         problem = self.problem()
@@ -150,6 +192,17 @@ class SearchContract(ABC):
             ]
             assert sorted(rows) == list(range(len(contexts)))
             assert reports[-1].running == 0
+
+    def test_what_is_claimed_is_confirmed_by_a_fresh_solve(self) -> None:
+        pipeline, contexts = self.pipeline(), self.contexts()
+        for criterion in self.criteria(pipeline):
+            task = self._task(pipeline, contexts, criterion)
+            points = self.search().run(task)
+            assert points.x.isfinite().all()
+            assert (points.steps >= 0).all()
+            assert (points.solves >= 0).all()
+            assert verify(task, points.x).valid[points.found].all()
+            assert points.found.any()
 
     def test_half_of_the_rows_are_answered_and_every_answer_holds(self) -> None:
         pipeline, contexts = self.pipeline(), self.contexts()

@@ -11,6 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cfopt.errors import InputError
+
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.intp]
 
@@ -20,6 +22,10 @@ class Sense(StrEnum):
 
     MIN = "min"
     MAX = "max"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Sense:
+        raise InputError(f'sense needs to be "min" or "max", got {value!r}.')
 
     @property
     def sign(self) -> float:

@@ -42,10 +42,26 @@ def verify(task: Task, x: Tensor) -> Verdict:
     solved = host.optimum(prices)
     rival = host.rival(prices, solved)
     judged = host.judge(prices, rival.decisions)
-    failures = solved.failures | rival.failures
+    failures = _doubtful(host, prices, solved.decisions) | solved.failures | rival.failures
     valid = judged.holds.clone()
     valid[list(failures)] = False
     tie = valid & host.ties(prices, solved.decisions)
-    excess = prices * (host.factual - solved.decisions)
-    unbeaten = excess.sum(1) <= TOLERANCE * excess.abs().sum(1)
+    unbeaten = ~_beats(prices, solved.decisions, host.factual)
     return Verdict(valid, unbeaten, judged.h, tie, solved.decisions, costs, failures)
+
+
+def _beats(prices: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """Whether the left decision is better than the right one by more than rounding."""
+    terms = prices * (left - right)
+    return terms.sum(1) < -TOLERANCE * terms.abs().sum(1)
+
+
+def _doubtful(task: Task, prices: Tensor, optimum: Tensor) -> dict[int, str]:
+    """Rows whose optimum cannot be one, where the criterion depends on it."""
+    if not task.calls_solver:
+        return {}
+    doubts = task.pipeline.problem.audit(optimum.numpy())
+    for decision in (task.factual, task.criterion.pivot(task.factual)):
+        for row in _beats(prices, decision, optimum).nonzero().flatten().tolist():
+            doubts[row] = "the solver's answer is worse than a decision known to be feasible"
+    return doubts

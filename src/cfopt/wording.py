@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
+from cfopt.task import Task
 from cfopt.types import Sense
 
 
@@ -34,8 +35,11 @@ def answer(criterion: Criterion, tie: bool, unbeaten: bool) -> str:
     return "in this context the alternative is optimal"
 
 
-def miss(criterion: Criterion, sense: Sense, violation: float) -> str:
+def miss(task: Task, violation: float) -> str:
     """What a row without an answer lacks, in the units of the objective."""
+    criterion, sense = task.criterion, task.pipeline.problem.sense
+    if task.margin > 0:
+        return f"{violation:.3g} is missing to the margin of {task.margin:g}"
     if isinstance(criterion, Epsilon):
         return f"the factual decision is still {violation:.3g} too good"
     rival = "the best decision" if isinstance(criterion, Absolute) else "the factual decision"

@@ -11,6 +11,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from cfopt.errors import InputError
 from cfopt.explanation import Explanation
 from cfopt.plots.decisions import Mark, Scene, draw_decision
 from cfopt.plots.style import ALTERNATIVE, BAR, COSTS, FACTUAL, INK, QUIET, canvas, chart
@@ -61,6 +62,11 @@ def _other(e: Explanation) -> str:
 
 def _prices(e: Explanation, name: str) -> Array:
     costs = getattr(e, name).double().cpu()
+    if e.problem is None and costs.shape != e.factual.shape:
+        raise InputError(
+            "The picture needs the fixed costs of the problem. Read the explanation with "
+            "from_json(path, problem=...)."
+        )
     prices: Array = (costs if e.problem is None else e.problem.prices(costs))[0].numpy()
     return prices
 

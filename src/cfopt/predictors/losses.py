@@ -7,22 +7,27 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from cfopt.errors import SolverError
 from cfopt.problems.base import Problem
 
 
 class Loss(ABC):
     """A mean over the batch of what predicted costs are worth."""
 
+    def targets(self, costs: Tensor) -> Tensor:
+        """What the loss needs to know of the true costs, computed once: `(N, n) -> (N, ...)`."""
+        return costs
+
     @abstractmethod
-    def __call__(self, predicted: Tensor, costs: Tensor, decisions: Tensor) -> Tensor:
-        """Predicted and true costs `(B, n)`, and the true costs' best decisions `(B, m)`."""
+    def __call__(self, predicted: Tensor, costs: Tensor, targets: Tensor) -> Tensor:
+        """Predicted and true costs `(B, n)`, and the targets of the same rows."""
 
 
 @dataclass(frozen=True)
 class MSE(Loss):
     """The mean squared error of the costs."""
 
-    def __call__(self, predicted: Tensor, costs: Tensor, decisions: Tensor) -> Tensor:
+    def __call__(self, predicted: Tensor, costs: Tensor, targets: Tensor) -> Tensor:
         """`mean (predicted - costs)^2`, over rows and costs."""
         return (predicted - costs).square().mean()
 
@@ -42,10 +47,16 @@ class SPOPlus(Loss):
 
     problem: Problem
 
-    def __call__(self, predicted: Tensor, costs: Tensor, decisions: Tensor) -> Tensor:
+    def targets(self, costs: Tensor) -> Tensor:
+        """The best decisions for the true costs: `(N, n) -> (N, m)`."""
+        return self.problem.solve(costs)
+
+    def __call__(self, predicted: Tensor, costs: Tensor, targets: Tensor) -> Tensor:
         """The loss, averaged over rows; one batched solve."""
-        prices, true = self.problem.prices(predicted), self.problem.prices(costs)
-        shifted = 2 * prices - true
+        shifted = 2 * self.problem.prices(predicted) - self.problem.prices(costs)
         solved = self.problem.attempt(shifted)
-        loss = (2 * prices - true) * (decisions - solved.decisions)
+        if solved.failures:
+            reason = next(iter(solved.failures.values()))
+            raise SolverError(f"SPO+ needs an optimum for 2 predicted - true costs: {reason}")
+        loss = shifted * (targets - solved.decisions)
         return self.problem.sense.sign * loss.sum(1).mean()

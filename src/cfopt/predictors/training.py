@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from cfopt.errors import InputError
-from cfopt.predictors.losses import Loss, SPOPlus
+from cfopt.predictors.losses import Loss
 
 
 def fit(
@@ -38,7 +38,7 @@ def fit(
             f"fit needs as many contexts as costs and at least one, got {len(contexts)} and "
             f"{len(costs)}."
         )
-    decisions = loss.problem.solve(costs) if isinstance(loss, SPOPlus) else costs
+    targets = loss.targets(costs)
     optimiser = torch.optim.Adam(predictor.parameters(), lr=learning_rate)
     history = []
     predictor.train()
@@ -46,7 +46,7 @@ def fit(
         total = 0.0
         order = torch.randperm(len(contexts), generator=generator).to(contexts.device)
         for rows in torch.split(order, batch_size):
-            value = loss(predictor(contexts[rows]), costs[rows], decisions[rows])
+            value = loss(predictor(contexts[rows]), costs[rows], targets[rows])
             optimiser.zero_grad()
             torch.autograd.backward(value)
             optimiser.step()

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from cfopt.errors import InputError, SolverError
 from cfopt.types import Array, Indices, Sense
 
-#: How far a decision may break a constraint, and an integer column miss an integer.
+#: How far a decision may break a constraint, and an integer column miss an integer, as a part of
+#: its size (at least of 1).
 FEASIBILITY_TOLERANCE = 1e-6
 
 
@@ -45,7 +47,7 @@ class PartialCosts:
 
 def same_decision(left: Tensor, right: Tensor) -> Tensor:
     """Whether decisions agree up to the solvers' tolerance: `(B, m), (B, m) -> (B,)`."""
-    return ((left - right).abs() <= FEASIBILITY_TOLERANCE).all(1)
+    return ((left - right).abs() <= FEASIBILITY_TOLERANCE * right.abs().clamp(min=1)).all(1)
 
 
 class Problem(ABC):
@@ -61,6 +63,13 @@ class Problem(ABC):
 
     num_costs: int
     sense: Sense = Sense.MIN
+    #: Whether `optimise` solves row by row anyway, so that a failing row can be told at once.
+    rowwise: bool = False
+
+    @property
+    def binary(self) -> bool:
+        """Whether every decision is known to be 0 or 1 in every column."""
+        return False
 
     @property
     def num_columns(self) -> int:
@@ -86,10 +95,26 @@ class Problem(ABC):
         """Every decision, `(D, m)`; None if they are more than `limit` or cannot be listed."""
         return None
 
+    def audit(self, decisions: Array) -> dict[int, str]:
+        """What is wrong with answers of `optimise`, by row; for solvers that are not our own."""
+        return {}
+
+    def exact(self) -> Problem:
+        """The problem whose optima are proven, where `optimise` may stop short of one."""
+        return self
+
     # What callers use.
 
-    def solve(self, costs: Tensor) -> Tensor:
+    def solve(self, costs: Tensor | ArrayLike) -> Tensor:
         """The best decisions, on the device and in the dtype of `costs`: `(B, n) -> (B, m)`."""
+        costs = torch.as_tensor(costs)
+        if costs.ndim != 2 or costs.shape[1] != self.num_costs:
+            raise InputError(
+                f"{type(self).__name__} needs costs of shape (rows, {self.num_costs}), got "
+                f"{tuple(costs.shape)}."
+            )
+        if not costs.is_floating_point():
+            costs = costs.to(torch.get_default_dtype())
         solved = self.attempt(self.prices(costs))
         if solved.failures:
             row, reason = next(iter(solved.failures.items()))
@@ -99,13 +124,10 @@ class Problem(ABC):
 
     def attempt(self, prices: Tensor) -> Solved:
         """Optimise whatever rows can be; a row that cannot fails alone: `(B, m) -> Solved`."""
-        if prices.ndim != 2 or prices.shape[1] != self.num_columns:
-            raise InputError(
-                f"{type(self).__name__} needs costs of shape (rows, {self.num_costs}), got "
-                f"{tuple(prices.shape)} for its {self.num_columns} columns."
-            )
         host = prices.detach().to("cpu", torch.float64).numpy()
-        finite = np.isfinite(host).all(axis=1)
+        # A sum that overflows would do so inside the solver, too.
+        with np.errstate(over="ignore"):
+            finite = np.isfinite(np.abs(host).sum(axis=1))
         if finite.all():
             decisions, failures = self._isolate(host)
         else:
@@ -118,27 +140,26 @@ class Problem(ABC):
 
     def _isolate(self, prices: Array) -> tuple[Array, dict[int, str]]:
         """Optimise the batch; if that fails, each row alone, to learn which ones are to blame."""
-        try:
-            return self._checked(prices), {}
-        except SolverError as error:
-            if len(prices) == 1:
-                return np.full(prices.shape, np.nan), {0: str(error)}
         decisions = np.full(prices.shape, np.nan)
-        failures = {}
+        failures: dict[int, str] = {}
+        if len(prices) == 0:
+            return decisions, failures
+        if not self.rowwise:
+            try:
+                return self.optimise(prices), failures
+            except SolverError as error:
+                if len(prices) == 1:
+                    return decisions, {0: str(error)}
         for row in range(len(prices)):
             try:
-                decisions[row] = self._checked(prices[row : row + 1])[0]
+                decisions[row] = self.optimise(prices[row : row + 1])[0]
             except SolverError as error:
                 failures[row] = str(error)
         return decisions, failures
 
-    def _checked(self, prices: Array) -> Array:
-        if len(prices) == 0:
-            return np.empty(prices.shape)
-        return self.optimise(prices)
-
-    def is_feasible(self, decisions: Tensor) -> Tensor:
+    def is_feasible(self, decisions: Tensor | ArrayLike) -> Tensor:
         """Whether the problem could return each decision: `(B, m) -> (B,)`."""
+        decisions = torch.as_tensor(decisions)
         faults = self.explain_faults(decisions)
         return torch.tensor([not fault for fault in faults], device=decisions.device)
 
@@ -170,13 +191,13 @@ class Problem(ABC):
         Binary decisions that differ do so in some column, so each column in turn is forced to the
         other value by a price that outweighs all the rest: a batched solve of m rows for each row.
         """
-        if not ((decisions == 0) | (decisions == 1)).all():
+        if not self.binary:
             raise InputError(
-                "A margin on an absolute explanation needs binary or listed decisions, since "
-                "otherwise other decisions come arbitrarily close. Use margin=0."
+                "A margin on an absolute explanation needs binary or listed decisions, which those "
+                f"of {type(self).__name__} are not known to be. Use margin=0."
             )
         others, failures = torch.full_like(decisions, torch.nan), {}
-        for row, (price, decision) in enumerate(zip(prices, decisions, strict=True)):
+        for row, (price, decision) in enumerate(zip(prices, decisions.round(), strict=True)):
             columns = self.telling_columns(decision)
             forced = price.expand(len(columns), -1).clone()
             each = torch.arange(len(columns), device=price.device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from cfopt.errors import InputError
@@ -46,10 +46,7 @@ class Finite(Problem):
 
     def faults(self, decisions: Array) -> list[str]:
         """A decision is feasible if it is on the list."""
-        near = [
-            np.abs(self._decisions - row).max(axis=1).min() <= FEASIBILITY_TOLERANCE
-            for row in decisions
-        ]
+        near = [self._is(row).any() for row in decisions]
         count = len(self._decisions)
         return ["" if ok else f"is none of the {count} listed decisions" for ok in near]
 
@@ -64,10 +61,17 @@ class Finite(Problem):
             return Solved(torch.full_like(prices, torch.nan), failures)
         host = prices.detach().to("cpu", torch.float64).numpy()
         own = decisions.detach().to("cpu", torch.float64).numpy()
-        scores = self._scores(host)
-        scores[(self._decisions[None] == own[:, None]).all(axis=2)] = np.inf
-        best = self._decisions[self._first_best(host, scores)]
-        return Solved(torch.from_numpy(best).to(prices.device, prices.dtype), {})
+        best = np.empty(len(host), dtype=np.intp)
+        for row in range(len(host)):
+            scores = self._scores(host[row : row + 1])
+            scores[0, self._is(own[row])] = np.inf
+            best[row] = self._first_best(host[row : row + 1], scores)[0]
+        return Solved(torch.from_numpy(self._decisions[best]).to(prices.device, prices.dtype), {})
+
+    def _is(self, decision: Array) -> NDArray[np.bool_]:
+        """Which listed decisions a given one is, up to the tolerance: `(n,) -> (D,)`."""
+        slack = FEASIBILITY_TOLERANCE * np.maximum(1.0, np.abs(decision))
+        return np.asarray((np.abs(self._decisions - decision) <= slack).all(axis=1))
 
     def _scores(self, prices: Array) -> Array:
         """The cost of each decision, in minimisation form: `(B, n) -> (B, D)`."""

@@ -49,10 +49,16 @@ class LinearModel:
         integer: ArrayLike,
     ) -> LinearModel:
         """Check and broadcast what a user gives."""
-        sparse = scipy.sparse.csc_array(matrix, dtype=np.float64)
+        dense: Any = matrix
+        if not scipy.sparse.issparse(matrix):
+            dense = np.asarray(matrix, dtype=np.float64)
+        if dense.ndim != 2 or dense.shape[1] == 0:
+            raise InputError(
+                "A linear model needs a constraint matrix of shape (rows, columns), with at least "
+                f"one column; got shape {dense.shape}."
+            )
+        sparse = scipy.sparse.csc_array(dense, dtype=np.float64)
         rows, columns = sparse.shape
-        if columns == 0:
-            raise InputError("A linear model needs at least one column; its matrix has none.")
 
         def spread(name: str, values: ArrayLike, size: int) -> Array:
             array = np.asarray(values, dtype=np.float64)
@@ -94,10 +100,12 @@ class LinearModel:
         return len(self.lower)
 
     def fixed(self, columns: NDArray[np.int32], values: Array) -> LinearModel:
-        """The same model with some columns held at given values."""
+        """The same model with some columns held at given values, up to the tolerance."""
+        slack = FEASIBILITY_TOLERANCE * np.maximum(1.0, np.abs(values))
         lower, upper = self.lower.copy(), self.upper.copy()
-        lower[columns] = upper[columns] = values
-        return replace(self, lower=lower, upper=upper)
+        lower[columns] = np.maximum(lower[columns], values - slack)
+        upper[columns] = np.minimum(upper[columns], values + slack)
+        return replace(self, lower=lower, upper=np.maximum(lower, upper))
 
     def broken_rows(self, values: Array) -> str:
         """Which constraints a full solution breaks, in words, or ""."""
@@ -133,6 +141,9 @@ class HighsModel:
         # The same feasible set is searched again and again, so that looking for any feasible point
         # first is wasted: without it a MIP of 16 items takes a quarter of the time.
         self._highs.setOptionValue("mip_heuristic_run_feasibility_jump", False)
+        # HiGHS 1.14 presolves some mixed-integer models to a wrong optimum (its issue 3094).
+        self._presolve = "off" if model.integer.any() else "choose"
+        self._highs.setOptionValue("presolve", self._presolve)
         self._time_limit = time_limit
         if self._highs.passModel(_to_highs(model, sense)) == highspy.HighsStatus.kError:
             raise InputError("HiGHS refuses the model: check that lower <= upper everywhere.")
@@ -140,7 +151,11 @@ class HighsModel:
     def solve(self, columns: NDArray[np.int32], costs: Array) -> Array:
         """The optimal values of all columns for the given costs of some of them."""
         highs = self._highs
-        highs.changeColsCost(len(columns), columns, costs)
+        # HiGHS's tolerances are absolute: tiny costs would all count as optimal. A power of two
+        # changes no digit of the costs.
+        largest = float(np.abs(costs).max(initial=0.0))
+        scale = 2.0 ** -np.frexp(largest)[1] if largest > 0 else 1.0
+        highs.changeColsCost(len(columns), columns, costs * scale)
         if self._integer.any():
             highs.clearSolver()
         self._run()
@@ -165,7 +180,7 @@ class HighsModel:
             # Presolve cannot tell the two apart; the simplex can.
             highs.setOptionValue("presolve", "off")
             highs.run()
-            highs.setOptionValue("presolve", "choose")
+            highs.setOptionValue("presolve", self._presolve)
             status = highs.getModelStatus()
         if status != _STATUS.kOptimal:
             reason = _REASONS.get(status, f"HiGHS ended with {highs.modelStatusToString(status)}")

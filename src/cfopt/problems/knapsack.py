@@ -63,6 +63,11 @@ class Knapsack(Problem):
         """Every feasible set scored where they are few, else a MIP a row."""
         return self._solver.optimise(prices)
 
+    @property
+    def binary(self) -> bool:
+        """An item is packed or not."""
+        return True
+
     def runner_up(self, prices: Tensor, decisions: Tensor) -> Solved:
         """The best other set."""
         return self._solver.runner_up(prices, decisions)

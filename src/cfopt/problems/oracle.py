@@ -21,8 +21,8 @@ class Oracle(Problem):
     """Any function that returns a best decision for given costs.
 
     The function takes one row `(n,)` or a batch `(B, n)`, in NumPy or torch, and answers in the
-    same shape. Its answers are taken as optimal, and an error or an answer of the wrong kind fails
-    the row, not the batch.
+    same shape. An error or an answer of the wrong kind fails the row, not the batch; so does, when
+    a result is verified, an answer that is worse than a decision known to be feasible.
 
     Arguments:
         function: the solver.
@@ -55,6 +55,7 @@ class Oracle(Problem):
         self._function = function
         self._is_feasible = is_feasible
         self._batched = batched
+        self.rowwise = not batched
         self._tensors = tensors
 
     def optimise(self, prices: Array) -> Array:
@@ -65,10 +66,23 @@ class Oracle(Problem):
 
     def faults(self, decisions: Array) -> list[str]:
         """By the user's test, or by trying a binary decision."""
-        if self._is_feasible is not None:
-            verdicts = [bool(self._is_feasible(row)) for row in decisions]
-            return ["" if ok else "is refused by is_feasible" for ok in verdicts]
-        return try_binary(self, decisions)
+        if self._is_feasible is None:
+            return try_binary(self, decisions)
+        return [self._test(row) for row in decisions]
+
+    def audit(self, decisions: Array) -> dict[int, str]:
+        """Answers that the user's own test refuses."""
+        if self._is_feasible is None:
+            return {}
+        tests = {row: self._test(decision) for row, decision in enumerate(decisions)}
+        return {row: f"the solver's answer {fault}" for row, fault in tests.items() if fault}
+
+    def _test(self, decision: Array) -> str:
+        assert self._is_feasible is not None
+        try:
+            return "" if self._is_feasible(decision.copy()) else "is refused by is_feasible"
+        except Exception as error:
+            return f"cannot be tested: is_feasible raised {type(error).__name__}: {error}"
 
     def _ask(self, prices: Array) -> Array:
         given: Any = torch.from_numpy(prices.copy()) if self._tensors else prices.copy()

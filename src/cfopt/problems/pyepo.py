@@ -28,6 +28,8 @@ class PyEPOProblem(Problem):
             Its objective is overwritten at each solve.
     """
 
+    rowwise = True
+
     def __init__(self, optmodel: Any) -> None:
         for name in ("modelSense", "num_cost", "setObj", "solve"):
             if not hasattr(optmodel, name):

@@ -50,6 +50,11 @@ class GridShortestPath(Problem):
             return self._finite.runner_up(prices, decisions)
         return super().runner_up(prices, decisions)
 
+    @property
+    def binary(self) -> bool:
+        """An arc is taken or not."""
+        return True
+
     def telling_columns(self, decision: Tensor) -> Tensor:
         """The path's own arcs: another path misses one of them."""
         return decision.nonzero().flatten()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from torch import Tensor
 
 from cfopt.errors import InputError
 from cfopt.problems.base import Problem
@@ -43,7 +42,8 @@ class TerrainShortestPath(Problem):
             raise InputError(f"A map needs at least two cells, got {rows} x {cols}.")
         if neighbours not in (4, 8):
             raise InputError(f"neighbours needs to be 4 or 8, got {neighbours}.")
-        goal = goal if goal is not None else (rows - 1, cols - 1)
+        start = (int(start[0]), int(start[1]))
+        goal = (int(goal[0]), int(goal[1])) if goal is not None else (rows - 1, cols - 1)
         for name, cell in (("start", start), ("goal", goal)):
             if not (0 <= cell[0] < rows and 0 <= cell[1] < cols):
                 raise InputError(f"{name} {cell} lies outside the {rows} x {cols} map.")
@@ -65,10 +65,6 @@ class TerrainShortestPath(Problem):
             decisions[~negative] = self._sweep(prices[~negative])
         decisions[negative] = self._flow_program().optimise(prices[negative])
         return decisions
-
-    def telling_columns(self, decision: Tensor) -> Tensor:
-        """The path's own cells: a rival leaves it somewhere, rather than make a detour of it."""
-        return decision.nonzero().flatten()
 
     def faults(self, decisions: Array) -> list[str]:
         """A decision is feasible if some unit-capacity flow visits the cells that often."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from numbers import Integral, Real
 
 import torch
 from torch import Tensor
@@ -63,6 +64,11 @@ class MDMM(Search):
     trace: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("step", "damping", "max_steps", "patience", "improvement"):
+            kind = Integral if name in ("max_steps", "patience") else Real
+            if not isinstance(getattr(self, name), kind):
+                what = "a whole number" if kind is Integral else "a number"
+                raise InputError(f"MDMM needs {what} for {name}, got {getattr(self, name)!r}.")
         needs = {
             "step > 0": self.step > 0,
             "damping >= 0": self.damping >= 0,

@@ -105,6 +105,21 @@ def test_an_alternative_may_be_completed_by_columns_without_a_cost(farm: Path) -
     assert problem.is_feasible(decisions).tolist() == [True, False, False]
 
 
+def test_an_answer_with_integer_columns_is_its_own_completion() -> None:
+    problem = MILP(
+        [[-1.0, 2.0, 1.0, -1.0], [-3.0, 2.0, 0.0, -3.0]],
+        [-np.inf, -3.0],
+        [-1.0, -1.0],
+        lower=[0.0, 0.0, 0.0, -2.0],
+        upper=[1.0, 1.0, 2.0, 1.0],
+        integer=[True, False, True, True],
+        sense="max",
+        cost_columns=[1, 0, 3],
+    )
+    costs = torch.tensor([[1.3, -0.9, 1.0], [0.6, 0.3, 0.4], [-0.8, 1.3, -0.9]])
+    assert problem.is_feasible(problem.solve(costs)).all()
+
+
 def test_fixed_costs_count_in_explanations(farm: Path) -> None:
     problem = MILP.from_file(farm, cost_columns=["wheat", "barley"])
     pipeline = cfopt.Pipeline(lambda x: x, problem)  # the context is the two predicted costs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import highspy
@@ -99,13 +99,19 @@ class LinearModel:
         """How many columns the model has."""
         return len(self.lower)
 
-    def fixed(self, columns: NDArray[np.int32], values: Array) -> LinearModel:
-        """The same model with some columns held at given values, up to the tolerance."""
-        slack = FEASIBILITY_TOLERANCE * np.maximum(1.0, np.abs(values))
-        lower, upper = self.lower.copy(), self.upper.copy()
-        lower[columns] = np.maximum(lower[columns], values - slack)
-        upper[columns] = np.minimum(upper[columns], values + slack)
-        return replace(self, lower=lower, upper=np.maximum(lower, upper))
+    def rest(self, columns: NDArray[np.int32], values: Array) -> LinearModel:
+        """What is left for the other columns when some have given values, up to the tolerance."""
+        others = np.setdiff1d(np.arange(self.num_columns), columns)
+        taken = self.matrix[:, columns] @ values
+        slack = FEASIBILITY_TOLERANCE * np.maximum(1.0, np.abs(taken))
+        return LinearModel(
+            self.matrix[:, others],
+            self.row_lower - taken - slack,
+            self.row_upper - taken + slack,
+            self.lower[others],
+            self.upper[others],
+            self.integer[others],
+        )
 
     def broken_rows(self, values: Array) -> str:
         """Which constraints a full solution breaks, in words, or ""."""
@@ -141,7 +147,7 @@ class HighsModel:
         # The same feasible set is searched again and again, so that looking for any feasible point
         # first is wasted: without it a MIP of 16 items takes a quarter of the time.
         self._highs.setOptionValue("mip_heuristic_run_feasibility_jump", False)
-        # HiGHS 1.14 presolves some mixed-integer models to a wrong optimum (its issue 3094).
+        # HiGHS 1.14 presolves some mixed-integer models to a wrong optimum (ERGO-Code/HiGHS#3094).
         self._presolve = "off" if model.integer.any() else "choose"
         self._highs.setOptionValue("presolve", self._presolve)
         self._time_limit = time_limit

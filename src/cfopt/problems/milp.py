@@ -185,10 +185,12 @@ class MILP(Problem):
             values = np.empty(len(decision))
             values[self._priced] = decision
             return self._model.broken_rows(values)
-        held = self._model.fixed(self._priced, decision)
-        completion = HighsModel(held, self.sense, self.gap, self.time_limit)
+        rest = self._model.rest(self._priced, decision)
+        nothing = np.empty(0)
         try:
-            completion.solve(self._priced, np.zeros(len(decision)))
+            HighsModel(rest, self.sense, self.gap, self.time_limit).solve(
+                nothing.astype(np.int32), nothing
+            )
         except SolverError as error:
             return f"cannot be completed to a solution ({error})"
         return ""

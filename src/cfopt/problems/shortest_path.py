@@ -15,7 +15,7 @@ from cfopt.problems.finite import Finite
 from cfopt.types import Array
 
 #: Up to this many paths, scoring them all beats the sweep (`make bench` compares the two).
-_LISTED_PATHS = 300
+_LISTED_PATHS = 100
 
 
 class GridShortestPath(Problem):

@@ -179,7 +179,7 @@ def test_an_alternative_that_can_never_be_returned_is_rejected_alone(
     wanted[7, wanted[7].nonzero()[0]] = 0
     e = _ask(grid, x0, cfopt.Absolute(wanted))
     _one_spoilt(e, clean, 7, "Absolute needs a feasible alternative; this one is no path")
-    assert "Pass a decision that the problem can return." in e.message[7]
+    assert "Pass a decision that the problem can return" in e.message[7]
 
 
 def test_a_knapsack_says_by_how_much_an_alternative_is_too_heavy(knapsack: cfopt.Pipeline) -> None:
@@ -423,11 +423,25 @@ def test_a_margin_needs_binary_or_listed_decisions(problem: cfopt.Problem) -> No
     x0 = normal(4, 2)
     with pytest.raises(InputError, match="margin"):
         _ask(pipeline, x0, cfopt.Absolute(pipeline.decide(x0)), margin=0.1)
+    seen = []
+    with pytest.raises(InputError, match="margin"):  # before any work is done
+        _ask(pipeline, x0, cfopt.Absolute(pipeline.decide(x0)), margin=0.1, on_progress=seen.append)
+    assert not seen
+
+
+def test_an_oracle_that_is_said_to_be_binary_takes_a_margin() -> None:
+    problem = Oracle(lambda c: np.eye(3)[c.argmin()], 3, binary=True)
+    pipeline = cfopt.Pipeline(lambda x: 1.0 * x, problem)
+    x0 = torch.tensor([[1.0, 2.0, 3.0]], dtype=torch.float64)
+    wanted = cfopt.Absolute([0.0, 1.0, 0.0])
+    e = cfopt.explain(x0, pipeline, wanted, search=cfopt.MDMM(step=0.05), margin=0.1)
+    assert e.valid.all()
+    assert 1.1 * e.x[0, 1] <= e.x[0, 0] + 1e-4
 
 
 def test_a_finite_set_needs_a_table() -> None:
-    for given in ([1.0, 2.0], [[]], [[float("nan")]]):
-        with pytest.raises(InputError, match="table of finite decisions"):
+    for given in ([1.0, 2.0], [[]], [[float("nan")]], [[1.0, 2.0], [1.0]]):
+        with pytest.raises(InputError, match="decisions"):
             cfopt.problems.Finite(given)
 
 

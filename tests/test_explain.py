@@ -256,6 +256,16 @@ def test_json_of_something_else_is_refused(text: str) -> None:
         cfopt.Explanation.from_json(text)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("dtype", "int32"), ("margin", None), ("shapes", {}), ("rows", 3), ("criterion", {})],
+)
+def test_damaged_json_is_refused(e: cfopt.Explanation, key: str, value: object) -> None:
+    content = json.loads(e.to_json()) | {key: value}
+    with pytest.raises(InputError, match="damaged"):
+        cfopt.Explanation.from_json(json.dumps(content))
+
+
 def test_the_table_has_what_changed_the_largest_first(grid: cfopt.Pipeline) -> None:
     x0, wanted = normal(1, 4), grid.decide(normal(6, 4, seed=1))[2]
     e = cfopt.explain(
@@ -350,6 +360,7 @@ def test_the_index_of_a_dataframe_comes_back(grid: cfopt.Pipeline) -> None:
     assert table["b before"].tolist() == frame["b"].tolist()
     one = cfopt.explain(frame.iloc[1], grid, cfopt.Epsilon(0.1), search=search)
     assert one.labels == (20,)
+    assert cfopt.Explanation.from_json(e.to_json()).labels == (10, 20, 10)
     assert torch.equal(one.x0, e.x0[1:2])
     mixed = frame.assign(a=[True, False, True])
     assert cfopt.explain(mixed.iloc[0], grid, cfopt.Epsilon(0.1), search=search).x0[0, 0] == 1.0

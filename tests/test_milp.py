@@ -232,6 +232,41 @@ def test_the_size_of_the_costs_does_not_matter(scale: float, integer: bool) -> N
     assert torch.equal(problem.solve(scale * costs), problem.solve(costs))
 
 
+@pytest.mark.parametrize("integer", [True, False])
+def test_a_large_fixed_cost_never_hides_the_predicted_ones(integer: bool) -> None:
+    """Of a column that cannot vary it is left out; of another one, the row says what to do."""
+    matrix = np.ones((1, 6)) * (np.arange(6) < 5)
+    costs = 0.01 * normal(20, 5).abs()
+    best = costs.sort(1).values[:, :2].sum(1)
+    for forced, lower in ((True, [0, 0, 0, 0, 0, 1]), (False, 0)):
+        problem = MILP(
+            matrix,
+            2,
+            2,
+            lower=lower,
+            upper=1,
+            integer=integer,
+            cost_columns=list(range(5)),
+            fixed_costs=[0, 0, 0, 0, 0, 1e6],
+        )
+        solved = problem.attempt(problem.prices(costs))
+        if forced:
+            assert torch.allclose((costs * solved.decisions[:, :5]).sum(1), best)
+        else:
+            assert len(solved.failures) == 20
+            assert "too small beside the fixed ones" in solved.failures[0]
+
+
+def test_the_runner_up_does_not_depend_on_the_unit_of_the_costs() -> None:
+    weights = normal(1, 8).abs().numpy() + 1
+    problem = MILP(weights, -np.inf, 6.0, upper=1, integer=True, sense="max")
+    values = normal(6, 8, seed=1)
+    best = problem.solve(values)
+    expected = problem.runner_up(values, best).decisions
+    for unit in (1e-10, 1e8):
+        assert torch.equal(problem.runner_up(unit * values, best).decisions, expected)
+
+
 def test_answers_of_a_model_with_a_gap_are_verified_without_it() -> None:
     rng = np.random.default_rng(1)
     weights = rng.integers(300, 800, (2, 20)) / 100
@@ -276,6 +311,12 @@ def test_decisions_in_float32_are_still_known() -> None:
         {"names": ["only one"]},
         {"matrix": [1.0, 1.0]},
         {"sense": "maximize"},
+        {"integer": [True, False, True]},
+        {"matrix": [["a", 1.0]]},
+        {"matrix": [[1.0, 1.0], [1.0]]},
+        {"fixed_costs": "free"},
+        {"gap": -1},
+        {"time_limit": 0},
     ],
 )
 def test_models_that_do_not_fit_together_are_refused(arguments: dict) -> None:

@@ -69,15 +69,17 @@ def test_maps_and_any_other_model_have_pictures() -> None:
     assert all(any(name in label for name in model.names) for label in labels)
 
 
-def test_rows_without_an_answer_have_a_picture_too(grid: cfopt.Pipeline) -> None:
+def test_a_best_effort_has_a_picture_and_a_rejected_row_has_none(grid: cfopt.Pipeline) -> None:
     x0 = normal(3, 4)
     wanted = another(grid, x0)
     wanted[0] = 1.0
     x0[1, 0] = torch.nan
     e = cfopt.explain(x0, grid, cfopt.Absolute(wanted), search=cfopt.MDMM(step=0.01, max_steps=2))
     assert e.status == ("rejected", "rejected", "best effort")
-    for row in range(3):
-        e[row].plot().canvas.draw()
+    e[2].plot().canvas.draw()
+    for row in (0, 1):
+        with pytest.raises(InputError, match="nothing to draw"):
+            e[row].plot()
 
 
 def test_a_picture_survives_json(grid: cfopt.Pipeline) -> None:

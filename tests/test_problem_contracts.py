@@ -135,6 +135,24 @@ class TestFinite(ProblemContract):
         return Finite([[0.5, 2.0, 0.0], [1.0, 0.0, 1.0], [0.0, 0.0, 3.0], [1.0, 0.0, 1.0]], "max")
 
 
+class TestFractions(ProblemContract):
+    """Decisions that floats hold only nearly."""
+
+    def problem(self) -> Problem:
+        return Finite([[0.1, 0.9, 0.3], [0.7, 0.3, 0.0], [0.0, 0.123, 1.1]])
+
+
+class TestFractionalVertices(ProblemContract):
+    """A linear program whose vertices are fractions."""
+
+    def problem(self) -> Problem:
+        return MILP([[3.0, 1.0], [1.0, 7.0]], -np.inf, 1, sense="max")
+
+    def feasible_set(self, problem: Problem) -> torch.Tensor:
+        vertices = [[0.0, 0.0], [1 / 3, 0.0], [0.0, 1 / 7], [0.3, 0.1]]
+        return torch.tensor(vertices, dtype=torch.float64)
+
+
 def _cheapest(costs: np.ndarray) -> np.ndarray:
     """One of n: a solver as a user would write it."""
     decision = np.zeros(len(costs))

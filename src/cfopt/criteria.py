@@ -31,8 +31,11 @@ class Criterion(ABC):
     def direction(self, prices: Tensor, optimum: Tensor, factual: Tensor) -> Tensor:
         """The d of h, piecewise constant in the prices: three times `(B, m) -> (B, m)`."""
 
-    def bind(self, count: int, like: Tensor) -> Self:
-        """The criterion for `count` rows, its tensors on the device and in the dtype of `like`."""
+    def bind(self, count: int, factual: Tensor) -> Self:
+        """The criterion for `count` rows, its tensors on the device and in the dtype of `factual`.
+
+        An alternative that is the factual decision up to the solver's tolerance becomes it.
+        """
         return self
 
     def __getitem__(self, rows: Tensor) -> Self:
@@ -74,24 +77,25 @@ class _Contrastive(Criterion):
             ) from error
         object.__setattr__(self, "alternative", tensor.clone())
 
-    def bind(self, count: int, like: Tensor) -> Self:
+    def bind(self, count: int, factual: Tensor) -> Self:
         alternative = self.alternative
         if alternative.ndim == 1:
             alternative = alternative.expand(count, -1)
-        if alternative.shape != (count, like.shape[1]):
+        if alternative.shape != factual.shape:
             raise InputError(
                 f"{type(self).__name__} needs one alternative for each of the {count} contexts, "
-                f"shape ({count}, {like.shape[1]}), or one for all; got "
-                f"{tuple(alternative.shape)}."
+                f"shape {tuple(factual.shape)}, or one for all; got {tuple(alternative.shape)}."
             )
-        return type(self)(alternative.to(like.device, like.dtype))
+        alternative = alternative.to(factual.device, factual.dtype)
+        same = same_decision(alternative, factual)[:, None]
+        return type(self)(torch.where(same, factual, alternative))
 
     def __getitem__(self, rows: Tensor) -> Self:
         return type(self)(self.alternative[rows])
 
     def faults(self, problem: Problem, factual: Tensor, margin: float) -> list[str]:
         need = f"{type(self).__name__} needs a feasible alternative; this one "
-        remedy = ". Pass a decision that the problem can return."
+        remedy = ". Pass a decision that the problem can return"
         faults = problem.explain_faults(self.alternative)
         return [need + fault + remedy if fault else "" for fault in faults]
 
@@ -111,7 +115,7 @@ class Relative(_Contrastive):
             if margin > 0
             else [False] * len(factual)
         )
-        own = "With a margin, the alternative needs to differ from the factual decision."
+        own = "With a margin, the alternative needs to differ from the factual decision"
         faults = super().faults(problem, factual, margin)
         return [fault or (own if equal else "") for fault, equal in zip(faults, same, strict=True)]
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from cfopt.contexts import Contexts, check_predictor
-from cfopt.criteria import Criterion
+from cfopt.criteria import Absolute, Criterion
 from cfopt.errors import CfoptError, InputError
 from cfopt.explanation import Explanation
 from cfopt.features import Features
@@ -92,6 +92,12 @@ def _check(
             raise InputError(f"explain needs {need}, got {given!r:.80}.")
     if not (isinstance(margin, Real) and math.isfinite(margin) and margin >= 0):
         raise InputError(f"margin needs to be a finite number >= 0, got {margin!r}.")
+    if margin > 0 and isinstance(criterion, Absolute) and not pipeline.problem.ranks_decisions:
+        raise InputError(
+            "A margin on an absolute explanation needs binary or listed decisions, which those of "
+            f"{type(pipeline.problem).__name__} are not known to be. Use margin=0, or binary=True "
+            "where the problem takes it."
+        )
 
 
 def _scaled(proximity: Proximity, contexts: Contexts) -> Proximity:

@@ -169,7 +169,7 @@ class Explanation:
 
     def summary(self) -> str:
         """A few lines for the terminal: what was asked, how it ended, what changed."""
-        lines = [question(self.criterion)]
+        lines = [question(self.criterion, self.margin)]
         lines += self._row_summary() if len(self) == 1 else self._batch_summary()
         return "\n".join(lines)
 
@@ -195,7 +195,7 @@ class Explanation:
             distance, steps = self.distance[found], self.steps[found].double()
             lines.append(
                 f"Distance of what was found: mean {distance.mean():.3g}, median "
-                f"{distance.median():.3g}, largest {distance.max():.3g}; "
+                f"{distance.double().quantile(0.5):.3g}, largest {distance.max():.3g}; "
                 f"{steps.mean():.0f} steps on average, {int(self.tie[found].sum())} ties."
             )
         failed = [i for i, status in enumerate(self.status) if not status.is_valid]

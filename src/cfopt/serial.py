@@ -33,7 +33,7 @@ def to_dict(explanation: Explanation) -> dict[str, Any]:
     if e.criterion.contrasts:
         columns["alternative"] = _plain(e.alternative)
     rows = [
-        {"label": e.label(i), "status": str(e.status[i]), "message": e.message[i]}
+        {"label": _label(e, i), "status": str(e.status[i]), "message": e.message[i]}
         | {name: values[i] for name, values in columns.items()}
         for i in range(len(e))
     ]
@@ -60,6 +60,8 @@ def from_dict(content: Any, problem: Problem | None = None) -> Explanation:
     try:
         rows = content["rows"]
         dtype = getattr(torch, content["dtype"])
+        if not dtype.is_floating_point:
+            raise ValueError(f"dtype {dtype}")
         shapes = content["shapes"]
         tensors: dict[str, Any] = {
             name: _tensor([row[name] for row in rows], dtype).reshape(len(rows), *shapes[name])
@@ -74,14 +76,20 @@ def from_dict(content: Any, problem: Problem | None = None) -> Explanation:
             status=tuple(Status(row["status"]) for row in rows),
             message=tuple(row["message"] for row in rows),
             criterion=_criterion(content["criterion"], rows, dtype, shapes["factual"][0]),
-            margin=content["margin"],
+            margin=float(content["margin"]),
             sense=Sense(content["sense"]),
             features=Features(content["names"], content["scale"]),
             labels=tuple(row["label"] for row in rows) if content["labelled"] else None,
             problem=problem,
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise InputError(f"The explanation is damaged: {type(error).__name__} {error}.") from error
+
+
+def _label(explanation: Explanation, row: int) -> Any:
+    """A row's label as it is, if JSON has its type, else in words."""
+    label = None if explanation.labels is None else explanation.labels[row]
+    return label if isinstance(label, (int, float, str)) else explanation.label(row)
 
 
 def _describe(criterion: Criterion) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from cfopt.problems.base import same_decision
 from cfopt.task import TOLERANCE, Task
 
 
@@ -51,9 +52,10 @@ def verify(task: Task, x: Tensor) -> Verdict:
 
 
 def _beats(prices: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """Whether the left decision is better than the right one by more than rounding."""
+    """Whether the left decision is another one than the right, and better."""
     terms = prices * (left - right)
-    return terms.sum(1) < -TOLERANCE * terms.abs().sum(1)
+    better = terms.sum(1) < -TOLERANCE * terms.abs().sum(1)
+    return better & ~same_decision(left, right)
 
 
 def _doubtful(task: Task, prices: Tensor, optimum: Tensor) -> dict[int, str]:

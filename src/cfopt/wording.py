@@ -7,10 +7,15 @@ from cfopt.task import Task
 from cfopt.types import Sense
 
 
-def question(criterion: Criterion) -> str:
+def question(criterion: Criterion, margin: float = 0.0) -> str:
     """What the user asked."""
+    asked = _asked(criterion)
+    return f"{asked} (With a margin of {100 * margin:g}%.)" if margin > 0 else asked
+
+
+def _asked(criterion: Criterion) -> str:
     if isinstance(criterion, Epsilon):
-        return f"What would have put the decision {criterion.epsilon:.0%} off the best?"
+        return f"What would have put the decision {100 * criterion.epsilon:g}% off the best?"
     if isinstance(criterion, Relative):
         return "When would the alternative have beaten the decision?"
     return "When would the alternative have been the best of all?"
@@ -25,7 +30,7 @@ def answer(criterion: Criterion, tie: bool, unbeaten: bool) -> str:
                 "decision still attains it"
             )
         return (
-            f"in this context the factual decision has a relative regret of {criterion.epsilon:g}"
+            f"in this context the regret of the factual decision is at least {criterion.epsilon:g}"
         )
     if isinstance(criterion, Relative):
         how = "is level with" if tie else "beats"

@@ -16,7 +16,7 @@ from cfopt.explanation import Explanation
 from cfopt.plots.decisions import Mark, Scene, draw_decision
 from cfopt.plots.style import ALTERNATIVE, BAR, COSTS, FACTUAL, INK, QUIET, canvas, chart
 from cfopt.problems import GridShortestPath, TerrainShortestPath
-from cfopt.types import Array, Sense
+from cfopt.types import Array, Sense, Status
 from cfopt.wording import question
 
 #: How many features the picture shows, the largest changes first.
@@ -26,9 +26,13 @@ _FEATURES = 12
 def plot_explanation(explanation: Explanation, path: str | Path | None = None) -> Figure:
     """Draw an explanation of one row, and save it if a path is given (PNG, SVG or PDF)."""
     e = explanation
+    if e.status[0] is Status.REJECTED:
+        raise InputError(f"There is nothing to draw, the row was rejected: {e.message[0]}.")
     figure = canvas(12, 4.9, rect=(0.01, 0.08, 0.98, 0.79))
     left, right, changes = figure.subplots(1, 3, width_ratios=[1, 1, 0.9])
-    figure.text(0.015, 0.955, question(e.criterion), fontsize=14, fontweight="bold", color=INK)
+    figure.text(
+        0.015, 0.955, question(e.criterion, e.margin), fontsize=14, fontweight="bold", color=INK
+    )
     verdict = fill(f"{e.status[0].capitalize()}: {e.message[0]}.", 150)
     figure.text(0.015, 0.93, verdict, va="top", fontsize=10, color=INK)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -50,6 +51,15 @@ def same_decision(left: Tensor, right: Tensor) -> Tensor:
     return ((left - right).abs() <= FEASIBILITY_TOLERANCE * right.abs().clamp(min=1)).all(1)
 
 
+def as_array(name: str, values: Any) -> Array:
+    """A float64 copy of what a user gives as numbers."""
+    given = values.detach().cpu().numpy() if isinstance(values, Tensor) else values
+    try:
+        return np.array(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} needs to be an array of numbers: {error}.") from error
+
+
 class Problem(ABC):
     """Decisions `y` in a feasible set Y, the best of which is wanted for given costs.
 
@@ -70,6 +80,11 @@ class Problem(ABC):
     def binary(self) -> bool:
         """Whether every decision is known to be 0 or 1 in every column."""
         return False
+
+    @property
+    def ranks_decisions(self) -> bool:
+        """Whether `runner_up` can be asked for."""
+        return self.binary
 
     @property
     def num_columns(self) -> int:
@@ -188,21 +203,18 @@ class Problem(ABC):
     def runner_up(self, prices: Tensor, decisions: Tensor) -> Solved:
         """The best decision other than the given one: `(B, m), (B, m) -> Solved`.
 
-        Binary decisions that differ do so in some column, so each column in turn is forced to the
-        other value by a price that outweighs all the rest: a batched solve of m rows for each row.
+        For problems that rank decisions. Binary ones that differ do so in some column, so each
+        column in turn is forced to the other value by a price that outweighs all the rest: a
+        batched solve of m rows for each row.
         """
-        if not self.binary:
-            raise InputError(
-                "A margin on an absolute explanation needs binary or listed decisions, which those "
-                f"of {type(self).__name__} are not known to be. Use margin=0."
-            )
         others, failures = torch.full_like(decisions, torch.nan), {}
         for row, (price, decision) in enumerate(zip(prices, decisions.round(), strict=True)):
             columns = self.telling_columns(decision)
             forced = price.expand(len(columns), -1).clone()
             each = torch.arange(len(columns), device=price.device)
             flipped = self.sense.sign * (2 * decision[columns] - 1)
-            forced[each, columns] += flipped * (1 + 2 * price.abs().sum())
+            total = price.abs().sum()
+            forced[each, columns] += flipped * torch.where(total > 0, 2 * total, 1.0)
             found = self.attempt(forced).decisions
             value = self.sense.sign * found @ price
             value[(found[each, columns] == decision[columns]) | value.isnan()] = torch.inf

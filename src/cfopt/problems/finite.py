@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from cfopt.errors import InputError
-from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved
+from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved, as_array
 from cfopt.types import Array, Indices, Sense
 
 #: How many scores are held in memory at once (of 8 bytes).
@@ -24,7 +24,7 @@ class Finite(Problem):
     """
 
     def __init__(self, decisions: ArrayLike | Tensor, sense: Sense | str = Sense.MIN) -> None:
-        listed = np.asarray(decisions, dtype=np.float64)
+        listed = as_array("decisions", decisions)
         if listed.ndim != 2 or listed.size == 0 or not np.isfinite(listed).all():
             raise InputError(
                 "Finite needs a table of finite decisions, (decisions, columns), with at least one "
@@ -53,6 +53,11 @@ class Finite(Problem):
     def list_decisions(self, limit: int) -> Array | None:
         """The list itself."""
         return self._decisions.copy() if len(self._decisions) <= limit else None
+
+    @property
+    def ranks_decisions(self) -> bool:
+        """The list can be ranked, whatever its values."""
+        return True
 
     def runner_up(self, prices: Tensor, decisions: Tensor) -> Solved:
         """The best decision other than the given one, of whatever values."""

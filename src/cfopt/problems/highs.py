@@ -11,7 +11,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from cfopt.errors import InputError, SolverError
-from cfopt.problems.base import FEASIBILITY_TOLERANCE
+from cfopt.problems.base import FEASIBILITY_TOLERANCE, as_array
 from cfopt.types import Array, Sense
 
 _STATUS = highspy.HighsModelStatus
@@ -53,7 +53,7 @@ class LinearModel:
         """Check and broadcast what a user gives."""
         dense: Any = matrix
         if not scipy.sparse.issparse(matrix):
-            dense = np.asarray(matrix, dtype=np.float64)
+            dense = as_array("matrix", matrix)
         if dense.ndim != 2 or dense.shape[1] == 0:
             raise InputError(
                 "A linear model needs a constraint matrix of shape (rows, columns), with at least "
@@ -63,7 +63,7 @@ class LinearModel:
         rows, columns = sparse.shape
 
         def spread(name: str, values: ArrayLike, size: int) -> Array:
-            array = np.asarray(values, dtype=np.float64)
+            array = as_array(name, values)
             if array.ndim > 1 or (array.ndim == 1 and len(array) != size) or np.isnan(array).any():
                 raise InputError(
                     f"{name} needs one number or {size} of them, none NaN; got shape {array.shape}."
@@ -78,7 +78,7 @@ class LinearModel:
             spread("row_upper", row_upper, rows),
             spread("lower", lower, columns),
             spread("upper", upper, columns),
-            np.broadcast_to(np.asarray(integer, dtype=bool), (columns,)).copy(),
+            spread("integer", integer, columns) != 0,
         )
 
     @classmethod

@@ -13,11 +13,13 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from cfopt.errors import InputError, SolverError
-from cfopt.problems.base import FEASIBILITY_TOLERANCE, PartialCosts, Problem
+from cfopt.problems.base import FEASIBILITY_TOLERANCE, PartialCosts, Problem, as_array
 from cfopt.problems.highs import HighsModel, LinearModel
 from cfopt.types import Array, Indices, Sense
 
 Columns = Sequence[int] | Sequence[str]
+#: Predicted costs smaller than this part of the fixed ones drown in HiGHS's tolerances.
+_RESOLUTION = 1e-5
 
 
 class MILP(Problem):
@@ -66,11 +68,15 @@ class MILP(Problem):
             raise InputError(f"MILP needs {count} names, one for each column; got {len(names)}.")
         self.sense = Sense(sense)
         self.names = tuple(names) if names is not None else None
+        if not gap >= 0 or (time_limit is not None and not time_limit > 0):
+            raise InputError(
+                f"MILP needs gap >= 0 and time_limit > 0 (or None), got {gap!r} and {time_limit!r}."
+            )
         self.gap = gap
         self.time_limit = time_limit
 
         predicted = self._find(cost_columns) if cost_columns is not None else np.arange(count)
-        fixed = np.zeros(count) if fixed_costs is None else np.array(fixed_costs, np.float64)
+        fixed = np.zeros(count) if fixed_costs is None else as_array("fixed_costs", fixed_costs)
         if fixed.shape != (count,) or not np.isfinite(fixed).all():
             raise InputError(
                 f"fixed_costs needs {count} finite numbers, one for each column; got shape "
@@ -164,7 +170,16 @@ class MILP(Problem):
         """One HiGHS solve a row; LPs restart from the last basis."""
         if self._highs is None:
             self._highs = HighsModel(self._model, self.sense, self.gap, self.time_limit)
-        return np.stack([self._highs.solve(self._priced, row)[self._priced] for row in prices])
+        fixed = self._model.lower[self._priced] == self._model.upper[self._priced]
+        varying = np.where(fixed, 0.0, prices)  # what cannot vary decides nothing
+        largest = np.abs(varying).max(axis=1)
+        predicted = np.abs(varying[:, : self.num_costs]).max(axis=1)
+        if ((predicted > 0) & (predicted < _RESOLUTION * largest)).any():
+            raise SolverError(
+                f"the predicted costs (up to {predicted.min():.3g}) are too small beside the fixed "
+                f"ones (up to {largest.max():.3g}) for HiGHS to tell decisions apart; rescale them"
+            )
+        return np.stack([self._highs.solve(self._priced, row)[self._priced] for row in varying])
 
     def faults(self, decisions: Array) -> list[str]:
         """What a decision breaks; columns that are no part of it may take any fitting value."""

@@ -34,6 +34,7 @@ class Oracle(Problem):
         tensors: whether the function takes torch tensors (float64, on the CPU); else NumPy arrays.
         time_limit: seconds for one call. A call that takes longer is abandoned, not stopped:
             Python cannot end it, so the function must bear being called again meanwhile.
+        binary: whether every decision is 0 or 1 in every column; margins need to know.
     """
 
     def __init__(
@@ -46,17 +47,24 @@ class Oracle(Problem):
         batched: bool = False,
         tensors: bool = False,
         time_limit: float | None = None,
+        binary: bool = False,
     ) -> None:
         if num_costs < 1:
             raise InputError(f"Oracle needs at least one cost, got num_costs={num_costs}.")
         self.num_costs = num_costs
         self.sense = Sense(sense)
         self.time_limit = time_limit
+        self._binary = binary
         self._function = function
         self._is_feasible = is_feasible
         self._batched = batched
         self.rowwise = not batched
         self._tensors = tensors
+
+    @property
+    def binary(self) -> bool:
+        """What the user says."""
+        return self._binary
 
     def optimise(self, prices: Array) -> Array:
         """The function's answers, checked for shape and finiteness."""

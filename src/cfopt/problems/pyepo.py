@@ -26,11 +26,12 @@ class PyEPOProblem(Problem):
     Arguments:
         optmodel: the model: anything with PyEPO's `modelSense`, `num_cost`, `setObj` and `solve`.
             Its objective is overwritten at each solve.
+        binary: whether every decision is 0 or 1 in every column; margins need to know.
     """
 
     rowwise = True
 
-    def __init__(self, optmodel: Any) -> None:
+    def __init__(self, optmodel: Any, binary: bool = False) -> None:
         for name in ("modelSense", "num_cost", "setObj", "solve"):
             if not hasattr(optmodel, name):
                 raise InputError(
@@ -38,6 +39,7 @@ class PyEPOProblem(Problem):
                     f"{type(optmodel).__name__} has no {name}."
                 )
         self.optmodel = optmodel
+        self._binary = binary
         self.num_costs = int(optmodel.num_cost)
         self.sense = Sense.MIN if int(optmodel.modelSense) == 1 else Sense.MAX
         columns = getattr(optmodel, "c_pred_index", None)
@@ -49,6 +51,11 @@ class PyEPOProblem(Problem):
                 )
             fixed = np.asarray(optmodel.problem.fixed_cost, np.float64)
             self._partial = PartialCosts(np.asarray(columns), fixed)
+
+    @property
+    def binary(self) -> bool:
+        """What the user says."""
+        return self._binary
 
     @property
     def num_columns(self) -> int:

@@ -110,13 +110,11 @@ class Relative(_Contrastive):
 
     def faults(self, problem: Problem, factual: Tensor, margin: float) -> list[str]:
         """As ever; and a decision cannot beat itself by a margin."""
-        same = (
-            same_decision(self.alternative, factual).tolist()
-            if margin > 0
-            else [False] * len(factual)
-        )
-        own = "With a margin, the alternative needs to differ from the factual decision"
         faults = super().faults(problem, factual, margin)
+        if margin == 0:
+            return faults
+        own = "With a margin, the alternative needs to differ from the factual decision"
+        same = same_decision(self.alternative, factual).tolist()
         return [fault or (own if equal else "") for fault, equal in zip(faults, same, strict=True)]
 
     def direction(self, prices: Tensor, optimum: Tensor, factual: Tensor) -> Tensor:

@@ -81,7 +81,7 @@ class Finite(Problem):
     def _scores(self, prices: Array) -> Array:
         """The cost of each decision, in minimisation form: `(B, n) -> (B, D)`."""
         # By torch, whose threads are awake already: NumPy's own would compete with them for the
-        # cores, and a step of a search on 16 items took more than ten times as long.
+        # cores at every step of a search, and make it many times slower.
         table = torch.from_numpy(self._decisions)
         scores: Array = (torch.from_numpy(self.sense.sign * prices) @ table.T).numpy()
         return scores

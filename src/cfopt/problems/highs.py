@@ -150,7 +150,7 @@ class HighsModel:
         for kind in ("mip", "primal", "dual"):
             self._highs.setOptionValue(f"{kind}_feasibility_tolerance", _SOLVER_TOLERANCE)
         # The same feasible set is searched again and again, so that looking for any feasible point
-        # first is wasted: without it a MIP of 16 items takes a quarter of the time.
+        # first is wasted, and on small MIPs takes most of the time.
         self._highs.setOptionValue("mip_heuristic_run_feasibility_jump", False)
         # HiGHS 1.14 presolves some mixed-integer models to a wrong optimum (ERGO-Code/HiGHS#3094).
         self._presolve = "off" if model.integer.any() else "choose"

@@ -86,6 +86,8 @@ class MILP(Problem):
         self._priced = np.concatenate([predicted, np.flatnonzero(fixed)]).astype(np.int32)
         self._partial = PartialCosts(np.arange(len(predicted)), fixed[self._priced])
         self.num_costs = len(predicted)
+        within = (self._model.lower >= 0) & (self._model.upper <= 1) & self._model.integer
+        self._binary = bool(within[self._priced].all())
         self._highs: HighsModel | None = None
         self._exact: MILP | None = None
 
@@ -143,9 +145,7 @@ class MILP(Problem):
     @property
     def binary(self) -> bool:
         """Whether every priced column is an integer between 0 and 1."""
-        model, priced = self._model, self._priced
-        within = (model.lower[priced] >= 0) & (model.upper[priced] <= 1)
-        return bool((model.integer[priced] & within).all())
+        return self._binary
 
     def exact(self) -> MILP:
         """The same model solved to a proven optimum, for verification."""

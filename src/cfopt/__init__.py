@@ -1,15 +1,16 @@
 """cfopt: why this decision, and what would have changed it?"""
 
 from cfopt import metrics, problems
+from cfopt.affine import Affine
 from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
 from cfopt.errors import CfoptError, InputError, MissingExtraError, PredictorError, SolverError
 from cfopt.explain import explain
 from cfopt.explanation import Explanation
-from cfopt.features import Features
+from cfopt.features import Features, LinearLimit
 from cfopt.pipeline import Pipeline
 from cfopt.problems import Problem
 from cfopt.proximity import L1, L2, Proximity
-from cfopt.search import MDMM, Counting, Search
+from cfopt.search import MDMM, ClosedForm, Counting, CuttingPlane, Search
 from cfopt.task import Task
 from cfopt.types import Points, Progress, Sense, Status
 
@@ -20,13 +21,17 @@ __all__ = [
     "L2",
     "MDMM",
     "Absolute",
+    "Affine",
     "CfoptError",
+    "ClosedForm",
     "Counting",
     "Criterion",
+    "CuttingPlane",
     "Epsilon",
     "Explanation",
     "Features",
     "InputError",
+    "LinearLimit",
     "MissingExtraError",
     "Pipeline",
     "Points",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -136,7 +136,7 @@ def _named(frame: pd.DataFrame, features: Features) -> Features:
         missing = sorted(set(features.names) ^ set(columns))
         what = f"{missing[0]!r} is in one only" if missing else "the order differs"
         raise InputError(f"The DataFrame's columns and the names of Features disagree: {what}.")
-    return Features(columns, features.scale)
+    return replace(features, names=columns)
 
 
 def _numbers(frame: pd.DataFrame) -> Any:

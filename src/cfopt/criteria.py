@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,6 +19,7 @@ from torch import Tensor
 
 from cfopt.errors import InputError
 from cfopt.problems.base import Problem, same_decision
+from cfopt.types import Quantifier
 
 
 class Criterion(ABC):
@@ -26,6 +29,10 @@ class Criterion(ABC):
     needs_optimum: ClassVar[bool] = True
     #: Whether the criterion argues for an alternative decision.
     contrasts: ClassVar[bool] = False
+
+    #: The criterion as linear inequalities `<prices, a y + anchor> <= 0`: the multiples a for each
+    #: quantifier of y. Exact searches work on these; a criterion without them has no exact search.
+    multiples: Mapping[Quantifier, tuple[float, ...]] = {}
 
     @abstractmethod
     def direction(self, prices: Tensor, optimum: Tensor, factual: Tensor) -> Tensor:
@@ -49,6 +56,10 @@ class Criterion(ABC):
     def pivot(self, factual: Tensor) -> Tensor:
         """The decision whose value sets the unit of a margin: `(B, m) -> (B, m)`."""
         return factual
+
+    def anchor(self, factual: Tensor) -> Tensor:
+        """What the inequalities' multiples of y are added to: `(B, m) -> (B, m)`."""
+        return -factual
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +113,15 @@ class _Contrastive(Criterion):
     def pivot(self, factual: Tensor) -> Tensor:
         return self.alternative
 
+    def anchor(self, factual: Tensor) -> Tensor:
+        return self.alternative
+
 
 class Relative(_Contrastive):
     """When would my plan have beaten yours? `<theta, y_alt> <= <theta, y0>` (Definition 2.1)."""
 
     needs_optimum = False
+    multiples = MappingProxyType({Quantifier.GIVEN: (-1.0,)})
 
     def faults(self, problem: Problem, factual: Tensor, margin: float) -> list[str]:
         """As ever; and a decision cannot beat itself by a margin."""
@@ -124,6 +139,8 @@ class Relative(_Contrastive):
 
 class Absolute(_Contrastive):
     """When would my plan have been the best of all? `<theta, y_alt> <= v` (Definition 2.2)."""
+
+    multiples = MappingProxyType({Quantifier.EVERY: (-1.0,)})
 
     def direction(self, prices: Tensor, optimum: Tensor, factual: Tensor) -> Tensor:
         """`y_alt - y*`."""
@@ -149,6 +166,17 @@ class Epsilon(Criterion):
                 f"Epsilon needs a finite number > 0, the relative regret asked for; got {value!r}."
             )
         object.__setattr__(self, "epsilon", float(value))
+
+    @property
+    def multiples(self) -> Mapping[Quantifier, tuple[float, ...]]:  # type: ignore[override]
+        """`v + eps |v| <= a` is `(1 + eps) v <= a` and `(1 - eps) v <= a`, with `a = <theta, y0>`.
+
+        A multiple >= 0 of the minimum is reached by some y; a negative one bounds every y.
+        """
+        more, less = 1 + self.epsilon, 1 - self.epsilon
+        if less >= 0:
+            return {Quantifier.SOME: (more, less)}
+        return {Quantifier.SOME: (more,), Quantifier.EVERY: (less,)}
 
     def direction(self, prices: Tensor, optimum: Tensor, factual: Tensor) -> Tensor:
         """`(1 + sign(v) eps) y* - y0`."""

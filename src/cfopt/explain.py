@@ -12,8 +12,9 @@ from torch import Tensor
 
 from cfopt.contexts import Contexts, check_predictor
 from cfopt.criteria import Absolute, Criterion
+from cfopt.domain import Domain
 from cfopt.errors import CfoptError, InputError
-from cfopt.explanation import Explanation
+from cfopt.explanation import OPTIMAL, Explanation
 from cfopt.features import Features
 from cfopt.ledger import Ledger
 from cfopt.pipeline import Pipeline
@@ -23,8 +24,8 @@ from cfopt.search.base import Search
 from cfopt.search.mdmm import MDMM
 from cfopt.task import Task
 from cfopt.types import Points, Progress, Status
-from cfopt.verify import verify
-from cfopt.wording import answer, miss
+from cfopt.verify import recheck, verify
+from cfopt.wording import answer, impossible, miss, nearness
 
 
 def explain(
@@ -115,6 +116,10 @@ def _pose(
     """The task of all rows; those whose input cannot be used are rejected on the way."""
     x, problem = ledger.contexts.x, pipeline.problem
     ledger.reject(~ledger.contexts.finite, "the context has values that are not finite")
+    domain = Domain.of(ledger.contexts.features, x)
+    if domain is not None:
+        outside = {row: fault for row, fault in enumerate(domain.faults(x)) if fault}
+        ledger.reject_each(outside, "the context itself is not allowed: ")
     usable = ledger.open_rows()
     costs = torch.full((len(x), problem.num_costs), torch.nan, dtype=x.dtype, device=x.device)
     if len(usable):
@@ -129,7 +134,7 @@ def _pose(
     faults = dict(enumerate(bound.faults(problem, solved.decisions, margin)))
     ledger.reject_each({row: fault for row, fault in faults.items() if fault})
     ledger.costs = costs
-    return Task(x, solved.decisions, pipeline, bound, proximity, margin)
+    return Task(x, solved.decisions, pipeline, bound, proximity, margin, domain)
 
 
 def _settle_at_start(ledger: Ledger, task: Task) -> None:
@@ -167,11 +172,18 @@ def _run(search: Search, task: Task, on_progress: Callable[[Progress], None] | N
 def _settle(ledger: Ledger, task: Task, rows: Tensor, points: Points) -> None:
     """Verify what the search found, and say of each row how it ended."""
     verdict = verify(task, points.x)
+    proof = recheck(task, points.certificates)
+    bound, loss = proof.bound.tolist(), task.proximity(points.x, task.origin).tolist()
     valid, tie, steps = verdict.valid.tolist(), verdict.tie.tolist(), points.steps.tolist()
     violation, unbeaten = verdict.violation.tolist(), verdict.unbeaten.tolist()
     for i, row in enumerate(rows.tolist()):
         if valid[i]:
-            ledger.settle(row, Status.VALID, answer(task.criterion, tie[i], unbeaten[i]))
+            what = answer(task.criterion, tie[i], unbeaten[i])
+            optimal = loss[i] - bound[i] <= OPTIMAL * max(loss[i], OPTIMAL)
+            ledger.settle(row, Status.VALID, what + nearness(loss[i], bound[i], optimal))
+            continue
+        if i in proof.clashes:
+            ledger.settle(row, Status.PROVED_INFEASIBLE, impossible(task, proof.clashes[i]))
             continue
         lacking = verdict.failures.get(i) or miss(task, violation[i])
         note = f", stopped early because {points.notes[i]}" if points.notes[i] else ""
@@ -181,3 +193,4 @@ def _settle(ledger: Ledger, task: Task, rows: Tensor, points: Points) -> None:
             f"no valid context found in {steps[i]} steps{note}; at the nearest miss {lacking}",
         )
     ledger.record(rows, points.x, verdict, points)
+    ledger.prove(rows, proof)

@@ -14,6 +14,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from cfopt.certificate import Clash
 from cfopt.criteria import Criterion
 from cfopt.errors import InputError
 from cfopt.features import Features
@@ -24,7 +25,9 @@ from cfopt.wording import question
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_PER_ROW = ("x0", "x", "loss", "violation", "tie", "steps", "solves")
+_PER_ROW = ("x0", "x", "loss", "bound", "violation", "tie", "steps", "solves", "passes")
+#: A loss within this part of its bound is that of the closest explanation.
+OPTIMAL = 1e-6
 _PER_DECISION = ("factual", "decision", "costs_before", "costs")
 #: A feature has changed if it moved by more than this part of its size (at least of 1).
 _CHANGED = 1e-6
@@ -42,10 +45,16 @@ class Explanation:
         status: how each row ended.
         message: the same in words.
         loss: the proximity that was minimised, `(B,)`; NaN for rejected rows.
+        bound: what every valid and allowed context of the row was proved to cost at least, in the
+            units of the loss, `(B,)`; inf if there is none, NaN where nothing was proved.
         violation: h at x in minimisation form, `(B,)`: > 0 is what a best effort lacks.
         tie: valid by equality, `(B,)`: for `Absolute`, the solver returned another decision of the
             same value; for the others, both sides of the criterion are level.
-        steps, solves: what the search took, `(B,)`.
+        steps, solves: steps or rounds of the search, and solver calls, `(B,)`.
+        passes: forward passes and Jacobian rows of the predictor in the search, `(B,)`; an affine
+            predictor is read off once, which is not counted.
+        method: what found x, or was tried in vain.
+        clash: why there is no explanation, for the rows where that was proved.
         factual: the decision at x0, `(B, m)`.
         decision: the pipeline's decision at x, from a fresh solve, `(B, m)`.
         costs_before, costs: predicted costs at x0 and at x, `(B, n)`.
@@ -63,10 +72,14 @@ class Explanation:
     status: tuple[Status, ...]
     message: tuple[str, ...]
     loss: Tensor
+    bound: Tensor
     violation: Tensor
     tie: Tensor
     steps: Tensor
     solves: Tensor
+    passes: Tensor
+    method: tuple[str, ...]
+    clash: tuple[Clash | None, ...]
     factual: Tensor
     decision: Tensor
     costs_before: Tensor
@@ -94,6 +107,8 @@ class Explanation:
             **{name: getattr(self, name)[picked] for name in (*_PER_ROW, *_PER_DECISION)},
             status=tuple(self.status[i] for i in index),
             message=tuple(self.message[i] for i in index),
+            method=tuple(self.method[i] for i in index),
+            clash=tuple(self.clash[i] for i in index),
             criterion=self.criterion[picked],
             labels=None if self.labels is None else tuple(self.labels[i] for i in index),
             traces=tuple(self.traces[i] for i in index) if self.traces else (),
@@ -104,6 +119,17 @@ class Explanation:
         """Which rows were verified to explain, `(B,)`."""
         valid = [status.is_valid for status in self.status]
         return torch.tensor(valid, dtype=torch.bool, device=self.x.device)
+
+    @property
+    def gap(self) -> Tensor:
+        """By how much a nearer explanation could undercut the loss, `(B,)`; NaN if unknown."""
+        gap = (self.loss - self.bound).clamp(min=0)
+        return torch.where(self.valid, gap, torch.nan)
+
+    @property
+    def optimal(self) -> Tensor:
+        """Which rows were proved to be the closest explanation there is, up to 1e-6, `(B,)`."""
+        return self.gap <= OPTIMAL * self.loss.clamp(min=OPTIMAL)
 
     @property
     def distance(self) -> Tensor:
@@ -156,9 +182,13 @@ class Explanation:
             "tie": self.tie.tolist(),
             "distance": self.distance.tolist(),
             "loss": self.loss.tolist(),
+            "bound": self.bound.tolist(),
+            "optimal": self.optimal.tolist(),
             "violation": self.violation.tolist(),
             "steps": self.steps.tolist(),
             "solves": self.solves.tolist(),
+            "passes": self.passes.tolist(),
+            "method": list(self.method),
             "message": list(self.message),
         }
         for what, values in (("before", self.x0), ("after", self.x)):

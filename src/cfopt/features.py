@@ -1,28 +1,79 @@
-"""What the entries of a context are called, and on what scale they live."""
+"""What the entries of a context are called, on what scale they live, and what they may be."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from cfopt.errors import InputError
+from cfopt.types import Array
+
+#: A feature by name or by number.
+Which: TypeAlias = str | int
+#: One value for all features, one for each, or some by name or number.
+Values: TypeAlias = float | Sequence[float] | Tensor | Mapping[Any, float]
+
+
+@dataclass(frozen=True)
+class LinearLimit:
+    """A limit on a weighted sum of features: `lower <= sum_j c_j x_j <= upper`.
+
+    Arguments:
+        coefficients: the c, by name or number of the feature, or one for each.
+        lower, upper: what the sum may be; open by default.
+    """
+
+    coefficients: Mapping[Any, float] | Sequence[float]
+    lower: float = -math.inf
+    upper: float = math.inf
+
+    def __post_init__(self) -> None:
+        given = self.coefficients
+        plain = dict(given) if isinstance(given, Mapping) else tuple(float(c) for c in given)
+        object.__setattr__(self, "coefficients", plain)
+        if math.isnan(self.lower) or math.isnan(self.upper) or self.lower > self.upper:
+            raise InputError(
+                f"LinearLimit needs lower <= upper, got {self.lower:g} and {self.upper:g}."
+            )
 
 
 @dataclass(frozen=True)
 class Features:
-    """The features of a context.
+    """The features of a context, and which values of them are allowed.
+
+    Features are named, or numbered from 0. What is allowed holds for every explanation; a context
+    that is itself outside of it is rejected.
 
     Arguments:
         names: a name for each feature.
         scale: a typical change of each feature, > 0, such as its standard deviation. Distances
             that are to be minimised count in these units.
+        lower, upper: bounds: one for all, one for each, or a dictionary of some.
+        immutable: features that cannot change.
+        only_increase, only_decrease: features that can move in one direction only.
+        integer: features that are whole numbers.
+        one_hot: groups of features of which exactly one is 1 and the others are 0.
+        linear: limits on weighted sums of features.
     """
 
     names: Sequence[str] | None = None
     scale: Sequence[float] | Tensor | None = None
+    lower: Values | None = None
+    upper: Values | None = None
+    immutable: Sequence[Which] = ()
+    only_increase: Sequence[Which] = ()
+    only_decrease: Sequence[Which] = ()
+    integer: Sequence[Which] = ()
+    one_hot: Sequence[Sequence[Which]] = ()
+    linear: Sequence[LinearLimit] = ()
 
     def __post_init__(self) -> None:
         if self.names is not None:
@@ -40,18 +91,199 @@ class Features:
                 f"Features needs as many scales as names, got {len(self.scale)} and "
                 f"{len(self.names)}."
             )
+        for name in ("lower", "upper"):
+            object.__setattr__(self, name, _plain(getattr(self, name)))
+        for name in ("immutable", "only_increase", "only_decrease", "integer"):
+            object.__setattr__(self, name, _listed(name, getattr(self, name)))
+        groups = tuple(_listed("one_hot", group) for group in self.one_hot)
+        object.__setattr__(self, "one_hot", groups)
+        object.__setattr__(self, "linear", tuple(self.linear))
+        if self.names is not None:
+            self.limits(len(self.names))  # so that contradictions are found where they are written
 
     def check(self, size: int) -> None:
-        """Raise InputError unless contexts have `size` features."""
+        """Raise InputError unless all this fits contexts of `size` features."""
         for what, given in (("names", self.names), ("scales", self.scale)):
             if given is not None and len(given) != size:
                 raise InputError(
                     f"The contexts have {size} features, but Features has {len(given)} {what}."
                 )
+        self.limits(size)
 
     def labels(self, size: int) -> tuple[str, ...]:
         """The names, or x0, x1, ... where there are none."""
         return tuple(self.names) if self.names is not None else tuple(f"x{i}" for i in range(size))
+
+    @property
+    def limited(self) -> bool:
+        """Whether some contexts are not allowed."""
+        bounds = self.lower is not None or self.upper is not None
+        others = (self.immutable, self.only_increase, self.only_decrease, self.integer)
+        return bounds or any(map(len, (*others, self.one_hot, self.linear)))
+
+    def limits(self, size: int) -> Limits:
+        """What is allowed, as arrays over `size` features."""
+        index = _Index(self.names, size)
+        lower, upper = (
+            index.values("lower", self.lower, -np.inf),
+            index.values("upper", self.upper, np.inf),
+        )
+        groups = tuple(tuple(index.numbers("one_hot", group)) for group in self.one_hot)
+        _check_groups(groups, index)
+        members = [j for group in groups for j in group]
+        lower[members] = np.maximum(lower[members], 0.0)
+        upper[members] = np.minimum(upper[members], 1.0)
+        wrong = np.flatnonzero(lower > upper)
+        if len(wrong):
+            j = int(wrong[0])
+            raise InputError(
+                f"Features needs lower <= upper; {index.label(j)} has {lower[j]:g} and "
+                f"{upper[j]:g}."
+            )
+        integer = index.mask("integer", self.integer)
+        integer[members] = True
+        whole = np.flatnonzero(integer & (np.ceil(lower) > np.floor(upper)))
+        if len(whole):
+            j = int(whole[0])
+            raise InputError(
+                f"{index.label(j)} needs a whole number between {lower[j]:g} and {upper[j]:g}, and "
+                "there is none."
+            )
+        rows = [index.coefficients(limit.coefficients) for limit in self.linear]
+        return Limits(
+            names=self.labels(size),
+            lower=lower,
+            upper=upper,
+            immutable=index.mask("immutable", self.immutable),
+            increase=index.mask("only_increase", self.only_increase),
+            decrease=index.mask("only_decrease", self.only_decrease),
+            integer=integer,
+            groups=groups,
+            matrix=np.array(rows).reshape(len(rows), size),
+            row_lower=np.array([limit.lower for limit in self.linear], dtype=np.float64),
+            row_upper=np.array([limit.upper for limit in self.linear], dtype=np.float64),
+        )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What `Features` allows, resolved to arrays over p features.
+
+    Arguments:
+        names: a label for each feature.
+        lower, upper: bounds, `(p,)`; those of one-hot features are within 0 and 1.
+        immutable, increase, decrease: what cannot change, or in one direction only, `(p,)`.
+        integer: whole numbers, members of one-hot groups among them, `(p,)`.
+        groups: the features of each one-hot group.
+        matrix, row_lower, row_upper: limits on weighted sums, `(k, p)` and `(k,)`.
+    """
+
+    names: tuple[str, ...]
+    lower: Array
+    upper: Array
+    immutable: NDArray[np.bool_]
+    increase: NDArray[np.bool_]
+    decrease: NDArray[np.bool_]
+    integer: NDArray[np.bool_]
+    groups: tuple[tuple[int, ...], ...]
+    matrix: Array
+    row_lower: Array
+    row_upper: Array
+    #: The sums that one-hot groups must have, as rows of the same kind, `(groups, p)`.
+    group_matrix: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        sums = np.zeros((len(self.groups), len(self.names)))
+        for row, group in enumerate(self.groups):
+            sums[row, list(group)] = 1.0
+        object.__setattr__(self, "group_matrix", sums)
+
+
+class _Index:
+    """Finds features by name or number."""
+
+    def __init__(self, names: Sequence[str] | None, size: int) -> None:
+        self._known = {name: j for j, name in enumerate(names or ())}
+        self._labels = tuple(names) if names is not None else None
+        self.size = size
+
+    def label(self, j: int) -> str:
+        return f"feature {self._labels[j]!r}" if self._labels is not None else f"feature {j}"
+
+    def number(self, what: str, which: Any) -> int:
+        if isinstance(which, str):
+            if which in self._known:
+                return self._known[which]
+            near = get_close_matches(which, self._known, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise InputError(f"{what} of Features has {which!r}, which is no feature.{hint}")
+        if isinstance(which, (int, np.integer)) and not isinstance(which, bool):
+            if 0 <= which < self.size:
+                return int(which)
+            raise InputError(
+                f"{what} of Features has feature {which}, but there are {self.size}, from 0 on."
+            )
+        raise InputError(f"{what} of Features needs names or numbers of features, got {which!r}.")
+
+    def numbers(self, what: str, which: Sequence[Which]) -> list[int]:
+        return [self.number(what, one) for one in which]
+
+    def mask(self, what: str, which: Sequence[Which]) -> NDArray[np.bool_]:
+        mask = np.zeros(self.size, dtype=bool)
+        mask[self.numbers(what, which)] = True
+        return mask
+
+    def values(self, what: str, given: Any, default: float) -> Array:
+        values = np.full(self.size, default)
+        if isinstance(given, dict):
+            for which, value in given.items():
+                values[self.number(what, which)] = value
+        elif given is not None:
+            if np.ndim(given) and len(given) != self.size:
+                raise InputError(
+                    f"The contexts have {self.size} features, but Features has {len(given)} for "
+                    f"{what}."
+                )
+            values[:] = given
+        if np.isnan(values).any():
+            j = int(np.flatnonzero(np.isnan(values))[0])
+            raise InputError(f"{what} of Features is not a number for {self.label(j)}.")
+        return values
+
+    def coefficients(self, given: Any) -> Array:
+        row = self.values("linear", given, 0.0)
+        if not np.isfinite(row).all():
+            raise InputError("linear of Features needs finite coefficients.")
+        return row
+
+
+def _check_groups(groups: tuple[tuple[int, ...], ...], index: _Index) -> None:
+    seen: set[int] = set()
+    for group in groups:
+        if len(group) < 2:
+            raise InputError(
+                f"A one_hot group needs at least two features, got {len(group)}. A single 0 or 1 "
+                "is an integer with lower=0 and upper=1."
+            )
+        for j in group:
+            if j in seen:
+                raise InputError(f"{index.label(j)} occurs twice in one_hot.")
+            seen.add(j)
+
+
+def _plain(values: Any) -> Any:
+    """Bounds without arrays, so that Features can be compared and written down."""
+    if values is None or isinstance(values, (int, float)):
+        return values
+    if isinstance(values, Mapping):
+        return {which: float(value) for which, value in values.items()}
+    return tuple(np.asarray(values, dtype=np.float64).reshape(-1).tolist())
+
+
+def _listed(what: str, which: Any) -> tuple[Any, ...]:
+    if isinstance(which, str) or not isinstance(which, (Sequence, np.ndarray, Tensor, set)):
+        raise InputError(f"{what} of Features needs a list of features, got {which!r}.")
+    return tuple(one.item() if isinstance(one, (np.generic, Tensor)) else one for one in which)
 
 
 def check_scale(scale: Tensor) -> None:

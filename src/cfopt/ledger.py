@@ -5,12 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from cfopt.certificate import Clash
 from cfopt.contexts import Contexts
 from cfopt.explanation import Explanation
 from cfopt.problems.base import Problem
 from cfopt.task import Task
 from cfopt.types import Points, Status
-from cfopt.verify import Verdict
+from cfopt.verify import Proof, Verdict
 
 
 class Ledger:
@@ -34,6 +35,10 @@ class Ledger:
         self._costs = torch.full((count, problem.num_costs), torch.nan, dtype=torch.float64)
         self._steps = torch.zeros(count, dtype=torch.long)
         self._solves = torch.zeros(count, dtype=torch.long)
+        self._passes = torch.zeros(count, dtype=torch.long)
+        self._bound = nan.clone()
+        self._methods = [""] * count
+        self._clashes: dict[int, Clash] = {}
         self._traces: dict[int, Tensor] = {}
 
     def open_rows(self) -> Tensor:
@@ -68,13 +73,24 @@ class Ledger:
         if points is not None:
             self._steps[host] = points.steps.cpu()
             self._solves[host] = points.solves.cpu()
+            self._passes[host] = points.passes.cpu()
+            for row, method in zip(host.tolist(), points.methods, strict=True):
+                self._methods[row] = method
             self._traces |= dict(zip(host.tolist(), points.traces, strict=False))
+
+    def prove(self, rows: Tensor, proof: Proof) -> None:
+        """Write down what was proved about some rows."""
+        self._bound[rows.cpu()] = proof.bound
+        self._clashes |= {int(rows[i]): clash for i, clash in proof.clashes.items()}
 
     def close(self, task: Task) -> Explanation:
         """The finished explanation."""
         x, like = self._x, self.contexts.x
         dead = torch.tensor([status is Status.REJECTED for status in self._status])
         loss = task.proximity(x, task.origin).masked_fill(dead.to(x.device), torch.nan)
+        # Nothing is nearer than the context itself.
+        settled = torch.tensor([status is Status.ALREADY_VALID for status in self._status])
+        bound = self._bound.masked_fill(settled, 0.0)
         empty = torch.empty((0, 3), dtype=like.dtype)
         traces = tuple(self._traces.get(row, empty) for row in range(len(x)))
         return Explanation(
@@ -87,6 +103,10 @@ class Ledger:
             tie=self._tie.to(x.device),
             steps=self._steps.to(x.device),
             solves=self._solves.to(x.device),
+            passes=self._passes.to(x.device),
+            bound=bound.to(x),
+            method=tuple(self._methods),
+            clash=tuple(self._clashes.get(row) for row in range(len(x))),
             factual=task.factual,
             decision=self._decision.to(x),
             costs_before=self.costs,

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from cfopt.certificate import Clash
 from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
 from cfopt.errors import InputError
 from cfopt.explanation import Explanation
-from cfopt.features import Features
+from cfopt.features import Features, LinearLimit
 from cfopt.problems.base import Problem
 from cfopt.types import Sense, Status
 
 _FORMAT = "cfopt explanation 1"
 _FLOATS = ("x0", "x", "loss", "violation", "factual", "decision", "costs_before", "costs")
-_WHOLE = {"tie": torch.bool, "steps": torch.long, "solves": torch.long}
+_WHOLE = {"tie": torch.bool, "steps": torch.long, "solves": torch.long, "passes": torch.long}
 _CONTRASTIVE: dict[str, type[Relative] | type[Absolute]] = {
     "relative": Relative,
     "absolute": Absolute,
@@ -29,15 +32,16 @@ def to_dict(explanation: Explanation) -> dict[str, Any]:
     e = explanation
     columns = {name: _plain(getattr(e, name)) for name in (*_FLOATS, *_WHOLE)}
     columns["distance"] = _plain(e.distance)
+    columns["bound"] = _plain(e.bound)  # None stands for "nothing proved", and for infinity
     columns["valid"] = _plain(e.valid)
     if e.criterion.contrasts:
         columns["alternative"] = _plain(e.alternative)
     rows = [
         {"label": _label(e, i), "status": str(e.status[i]), "message": e.message[i]}
+        | {"method": e.method[i], "clash": _clash_to_dict(e.clash[i])}
         | {name: values[i] for name, values in columns.items()}
         for i in range(len(e))
     ]
-    names, scale = e.features.names, e.features.scale
     return {
         "format": _FORMAT,
         "criterion": _describe(e.criterion),
@@ -45,8 +49,7 @@ def to_dict(explanation: Explanation) -> dict[str, Any]:
         "sense": str(e.sense),
         "problem": None if e.problem is None else type(e.problem).__name__,
         "dtype": str(e.x.dtype).removeprefix("torch."),
-        "names": None if names is None else list(names),
-        "scale": None if scale is None else [float(value) for value in scale],
+        "features": _features_to_dict(e.features),
         "labelled": e.labels is not None,
         "shapes": {name: list(getattr(e, name).shape[1:]) for name in _FLOATS},
         "rows": rows,
@@ -75,15 +78,88 @@ def from_dict(content: Any, problem: Problem | None = None) -> Explanation:
             **tensors,
             status=tuple(Status(row["status"]) for row in rows),
             message=tuple(row["message"] for row in rows),
+            method=tuple(row["method"] for row in rows),
+            clash=tuple(_clash(row["clash"]) for row in rows),
+            bound=_bounds(rows, dtype),
             criterion=_criterion(content["criterion"], rows, dtype, shapes["factual"][0]),
             margin=float(content["margin"]),
             sense=Sense(content["sense"]),
-            features=Features(content["names"], content["scale"]),
+            features=_features(content["features"]),
             labels=tuple(row["label"] for row in rows) if content["labelled"] else None,
             problem=problem,
         )
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise InputError(f"The explanation is damaged: {type(error).__name__} {error}.") from error
+
+
+def _bounds(rows: list[Any], dtype: torch.dtype) -> Tensor:
+    hopeless = [Status(row["status"]) is Status.PROVED_INFEASIBLE for row in rows]
+    bound = _tensor([row["bound"] for row in rows], dtype)
+    return bound.masked_fill(torch.tensor(hopeless, dtype=torch.bool), torch.inf)
+
+
+def _clash_to_dict(clash: Clash | None) -> dict[str, Any] | None:
+    if clash is None:
+        return None
+    return {
+        "decisions": clash.decisions.tolist(),
+        "limits": list(clash.limits),
+        "locked": list(clash.locked),
+        "radius": _finite(clash.radius),
+    }
+
+
+def _clash(content: dict[str, Any] | None) -> Clash | None:
+    if content is None:
+        return None
+    radius = math.inf if content["radius"] is None else float(content["radius"])
+    decisions = np.array(content["decisions"], dtype=np.float64)
+    return Clash(decisions, tuple(content["limits"]), tuple(content["locked"]), radius)
+
+
+def _features_to_dict(features: Features) -> dict[str, Any]:
+    """What was given; bounds as pairs, since JSON has no numbers for keys nor infinity."""
+    plain = {field.name: getattr(features, field.name) for field in fields(features)}
+    for name in ("lower", "upper"):
+        plain[name] = _pairs(plain[name])
+    plain["linear"] = [
+        {
+            "coefficients": _pairs(limit.coefficients),
+            "lower": _finite(float(limit.lower)),
+            "upper": _finite(float(limit.upper)),
+        }
+        for limit in features.linear
+    ]
+    return plain
+
+
+def _features(content: dict[str, Any]) -> Features:
+    given = dict(content)
+    for name, open_end in (("lower", -math.inf), ("upper", math.inf)):
+        given[name] = _unpair(given[name], open_end)
+    given["linear"] = [
+        LinearLimit(
+            _unpair(limit["coefficients"], 0.0),
+            -math.inf if limit["lower"] is None else limit["lower"],
+            math.inf if limit["upper"] is None else limit["upper"],
+        )
+        for limit in given["linear"]
+    ]
+    return Features(**given)
+
+
+def _pairs(values: Any) -> Any:
+    if isinstance(values, dict):
+        return {"of": [[which, _finite(value)] for which, value in values.items()]}
+    return _finite(list(values)) if isinstance(values, tuple) else _finite(values)
+
+
+def _unpair(values: Any, open_end: float) -> Any:
+    if isinstance(values, dict):
+        return {which: open_end if v is None else v for which, v in values["of"]}
+    if isinstance(values, list):
+        return [open_end if value is None else value for value in values]
+    return values
 
 
 def _label(explanation: Explanation, row: int) -> Any:

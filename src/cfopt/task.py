@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from cfopt.criteria import Absolute, Criterion
+from cfopt.domain import Domain
 from cfopt.pipeline import Pipeline
 from cfopt.problems.base import Solved, same_decision
 from cfopt.proximity import Proximity
@@ -37,6 +38,8 @@ class Task:
         criterion: what a context must satisfy, bound to the rows.
         proximity: what to keep small.
         margin: by which part of its value the alternative must win.
+        domain: the contexts that are allowed; None if all are.
+        start: where to begin, `(B, ...)`; at the origin by default.
     """
 
     origin: Tensor
@@ -45,6 +48,8 @@ class Task:
     criterion: Criterion
     proximity: Proximity
     margin: float = 0.0
+    domain: Domain | None = None
+    start: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.origin)
@@ -56,6 +61,8 @@ class Task:
             origin=self.origin[rows],
             factual=self.factual[rows],
             criterion=self.criterion[rows],
+            domain=None if self.domain is None else self.domain[rows],
+            start=None if self.start is None else self.start[rows],
         )
 
     @property
@@ -117,6 +124,12 @@ class Task:
             return direction
         pivot = self.criterion.pivot(self.factual)
         return direction + self.margin * (prices * pivot).sum(1, keepdim=True).sign() * pivot
+
+    def allows(self, x: Tensor) -> Tensor:
+        """Whether each context is allowed: `(B, ...) -> (B,)`."""
+        if self.domain is None:
+            return torch.ones(len(x), dtype=torch.bool, device=x.device)
+        return self.domain.allows(x)
 
     def judge(self, prices: Tensor, rival: Tensor, tolerance: float = TOLERANCE) -> Judgement:
         """Whether the criterion holds, `h <= tolerance * sum_j |price_j d_j|`, and by how much."""

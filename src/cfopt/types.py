@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cfopt.errors import InputError
+
+if TYPE_CHECKING:
+    from cfopt.certificate import Certificate
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.intp]
@@ -39,12 +42,24 @@ class Status(StrEnum):
     VALID = "valid"
     ALREADY_VALID = "already valid"
     BEST_EFFORT = "best effort"
+    PROVED_INFEASIBLE = "proved infeasible"
     REJECTED = "rejected"
 
     @property
     def is_valid(self) -> bool:
         """Whether the row's context was verified to explain."""
         return self in (Status.VALID, Status.ALREADY_VALID)
+
+
+class Quantifier(StrEnum):
+    """For which decisions a criterion's inequalities must hold."""
+
+    #: For the factual decision.
+    GIVEN = "given"
+    #: For every feasible decision: an intersection of half-spaces of prices.
+    EVERY = "every"
+    #: For some feasible decision: a union of polyhedra of prices.
+    SOME = "some"
 
 
 @dataclass(frozen=True)
@@ -55,9 +70,12 @@ class Points:
         rows: which rows of the task these are, `(R,)`.
         x: the best valid context seen, or the least violating one, `(R, ...)`.
         found: whether the search saw `x` satisfy the criterion, `(R,)`.
-        steps: steps taken, `(R,)`.
+        steps: steps or rounds taken, `(R,)`.
         solves: solver calls made, `(R,)`.
+        passes: forward passes and Jacobian rows of the predictor, `(R,)`.
         notes: why a row ended early, or "", `(R,)`.
+        methods: what found x, or was tried in vain, `(R,)`.
+        certificates: what proves how near an explanation can be, or that there is none, `(R,)`.
         traces: loss, h and lambda of each step, `(steps, 3)` a row; empty unless asked for.
     """
 
@@ -66,28 +84,44 @@ class Points:
     found: Tensor
     steps: Tensor
     solves: Tensor
-    notes: tuple[str, ...]
+    passes: Tensor
+    notes: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    certificates: tuple[Certificate | None, ...] = ()
     traces: tuple[Tensor, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, nothing in (("notes", ""), ("methods", ""), ("certificates", None)):
+            if not getattr(self, name):
+                object.__setattr__(self, name, (nothing,) * len(self.rows))
 
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __getitem__(self, order: Tensor) -> Points:
+        """Some of the rows, by index."""
+        index = order.tolist()
+        tensors = ("rows", "x", "found", "steps", "solves", "passes")
+        return Points(
+            **{name: getattr(self, name)[order] for name in tensors},
+            notes=tuple(self.notes[i] for i in index),
+            methods=tuple(self.methods[i] for i in index),
+            certificates=tuple(self.certificates[i] for i in index),
+            traces=tuple(self.traces[i] for i in index) if self.traces else (),
+        )
+
     @staticmethod
     def gather(parts: list[Points]) -> Points:
         """Join finished rows and put them back into the order of the task."""
-        rows = torch.cat([part.rows for part in parts])
-        order = rows.argsort()
-        notes = [note for part in parts for note in part.notes]
-        traces = [trace for part in parts for trace in part.traces]
-        return Points(
-            rows=rows[order],
-            x=torch.cat([part.x for part in parts])[order],
-            found=torch.cat([part.found for part in parts])[order],
-            steps=torch.cat([part.steps for part in parts])[order],
-            solves=torch.cat([part.solves for part in parts])[order],
-            notes=tuple(notes[i] for i in order.tolist()),
-            traces=tuple(traces[i] for i in order.tolist()) if traces else (),
+        tensors = ("rows", "x", "found", "steps", "solves", "passes")
+        joined = Points(
+            **{name: torch.cat([getattr(part, name) for part in parts]) for name in tensors},
+            notes=tuple(note for part in parts for note in part.notes),
+            methods=tuple(method for part in parts for method in part.methods),
+            certificates=tuple(proof for part in parts for proof in part.certificates),
+            traces=tuple(trace for part in parts for trace in part.traces),
         )
+        return joined[joined.rows.argsort()]
 
 
 @dataclass(frozen=True)

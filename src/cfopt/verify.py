@@ -1,12 +1,15 @@
-"""The last word on every answer: a fresh solve in float64 with the predictor as deployed."""
+"""The last word on every answer and every proof, computed anew in float64."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from cfopt.affine_task import AffineTask
+from cfopt.certificate import Certificate, Clash
 from cfopt.problems.base import same_decision
 from cfopt.task import TOLERANCE, Task
 
@@ -22,7 +25,7 @@ class Verdict:
         tie: whether a valid row is decided by a hair only, so that the solver may go either way.
         decision: what the pipeline decides there, `(B, m)`; NaN where the solver failed.
         costs: the costs predicted there, `(B, n)`.
-        failures: why the solver failed, by row.
+        failures: why the solver failed, or the context is not allowed, by row.
     """
 
     valid: Tensor
@@ -44,11 +47,46 @@ def verify(task: Task, x: Tensor) -> Verdict:
     rival = host.rival(prices, solved)
     judged = host.judge(prices, rival.decisions)
     failures = _doubtful(host, prices, solved.decisions) | solved.failures | rival.failures
+    if task.domain is not None:
+        faults = enumerate(task.domain.faults(x))
+        failures |= {row: f"the context is not allowed: {fault}" for row, fault in faults if fault}
     valid = judged.holds.clone()
     valid[list(failures)] = False
     tie = valid & host.ties(prices, solved.decisions)
     unbeaten = ~_beats(prices, solved.decisions, host.factual)
     return Verdict(valid, unbeaten, judged.h, tie, solved.decisions, costs, failures)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What certificates prove when they are computed anew.
+
+    Arguments:
+        bound: what any explanation of a row costs at least, `(B,)` in float64 on the CPU; inf if
+            there is none, NaN where nothing is proved.
+        clashes: what stands against each other, for the rows that have no explanation.
+    """
+
+    bound: Tensor
+    clashes: dict[int, Clash]
+
+
+def recheck(task: Task, certificates: Sequence[Certificate | None]) -> Proof:
+    """Evaluate certificates against the task itself, whatever the search made of them."""
+    bound = torch.full((len(task),), torch.nan, dtype=torch.float64)
+    clashes: dict[int, Clash] = {}
+    given = {row: proof for row, proof in enumerate(certificates) if proof is not None}
+    if not given or AffineTask.refusal(task):
+        return Proof(bound, clashes)
+    model = AffineTask(task)
+    problem = model.task.pipeline.problem
+    for row, proof in given.items():
+        if problem.audit(proof.decisions()):
+            continue  # a decision that is not feasible proves nothing
+        bound[row] = proof.bound(model, row)
+        if bound[row] == torch.inf:
+            clashes[row] = proof.clash(model, row)
+    return Proof(bound, clashes)
 
 
 def _beats(prices: Tensor, left: Tensor, right: Tensor) -> Tensor:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
+from cfopt.certificate import Clash
 from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
 from cfopt.task import Task
 from cfopt.types import Sense
+
+#: How many decisions of a clash are described.
+_NAMED = 3
 
 
 def question(criterion: Criterion, margin: float = 0.0) -> str:
@@ -38,6 +44,49 @@ def answer(criterion: Criterion, tie: bool, unbeaten: bool) -> str:
     if tie:
         return "in this context the alternative is optimal, level with what the solver returned"
     return "in this context the alternative is optimal"
+
+
+def nearness(loss: float, bound: float, optimal: bool) -> str:
+    """What is proved about how near an explanation can be, to follow an answer; "" if nothing."""
+    if optimal:
+        return ", and in no allowed context that is nearer"
+    if bound > 0:
+        return f" (loss {loss:.4g}; none can have less than {bound:.4g})"
+    return ""
+
+
+def impossible(task: Task, clash: Clash) -> str:
+    """Why a row has no explanation: the decisions and limits whose cuts clash."""
+    problem, criterion = task.pipeline.problem, task.criterion
+    where = "no allowed context" if task.domain is not None else "no context"
+    wins = "wins by its margin against" if task.margin > 0 else "beats"
+    beat = "win by its margin against" if task.margin > 0 else "beat"
+    described = [problem.describe(decision) for decision in clash.decisions]
+    letters = [chr(ord("A") + k) if k < 26 else f"A{k}" for k in range(len(described))]
+    if isinstance(criterion, Epsilon):
+        text = f"in {where} is the factual decision that far off the best"
+    elif isinstance(criterion, Relative) or len(described) <= 1:
+        rival = "the factual decision" if isinstance(criterion, Relative) else "A"
+        text = f"in {where} the alternative {wins} {rival}"
+    elif len(described) == 2:
+        text = f"whenever the alternative {wins} A, B beats it"
+    else:
+        text = f"{where} lets the alternative {beat} {_listing(letters)} at once"
+    if isinstance(criterion, Absolute) and described:
+        shown = [f"{a} is {b}" for a, b in zip(letters, described, strict=True)][:_NAMED]
+        more = [f"{len(described) - _NAMED} more"] if len(described) > _NAMED else []
+        text += f": {_listing(shown + more)}"
+    if clash.limits:
+        text += f"; limits that take part: {', '.join(clash.limits)}"
+    if clash.locked:
+        text += f"; unlocking {_listing(list(clash.locked), 'or')} could help"
+    if math.isfinite(clash.radius):
+        text += f" (proved for every context within {clash.radius:.1g} units of this one)"
+    return text
+
+
+def _listing(parts: list[str], last: str = "and") -> str:
+    return " ".join([", ".join(parts[:-1]), last, parts[-1]]) if len(parts) > 1 else "".join(parts)
 
 
 def miss(task: Task, violation: float) -> str:

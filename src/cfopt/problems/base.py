@@ -114,9 +114,22 @@ class Problem(ABC):
         """What is wrong with answers of `optimise`, by row; for solvers that are not our own."""
         return {}
 
+    def ray(self, prices: Array) -> Array | None:
+        """A direction in which feasible decisions get better without end: `(m,) -> (m,)`.
+
+        None if the problem has an optimum, or cannot tell.
+        """
+        return None
+
     def exact(self) -> Problem:
         """The problem whose optima are proven, where `optimise` may stop short of one."""
         return self
+
+    def describe(self, decision: Array) -> str:
+        """A decision in a few words, for messages: by default its columns that are not 0."""
+        taken = np.flatnonzero(decision)
+        shown = [f"{j}" if decision[j] == 1 else f"{j}: {decision[j]:.3g}" for j in taken[:12]]
+        return "{" + ", ".join(shown + ["..."] * (len(taken) > 12)) + "}"
 
     # What callers use.
 

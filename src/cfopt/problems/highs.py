@@ -115,6 +115,17 @@ class LinearModel:
             self.integer[others],
         )
 
+    def recedes(self, ray: Array) -> bool:
+        """Whether one can go on along a ray of size 1 for ever without breaking a limit."""
+        for value, lower, upper in (
+            (self.matrix @ ray, self.row_lower, self.row_upper),
+            (ray, self.lower, self.upper),
+        ):
+            falls, rises = value < -_SOLVER_TOLERANCE, value > _SOLVER_TOLERANCE
+            if (falls & np.isfinite(lower)).any() or (rises & np.isfinite(upper)).any():
+                return False
+        return True
+
     def broken_rows(self, values: Array) -> str:
         """Which constraints a full solution breaks, in words, or ""."""
         activity = self.matrix @ values
@@ -180,8 +191,17 @@ class HighsModel:
         snap = self._integer | (np.abs(values - nearest) <= _SNAP)
         return np.where(snap, nearest, values) + 0.0  # + 0.0 turns -0.0 into 0.0
 
+    def ray(self, columns: NDArray[np.int32], costs: Array) -> Array | None:
+        """A direction in which the objective improves without end, of size 1; None if there is."""
+        try:
+            self.solve(columns, costs)
+        except SolverError:
+            return self._ray
+        return None
+
     def _run(self) -> None:
         highs = self._highs
+        self._ray: Array | None = None
         if self._time_limit is not None:
             # HiGHS counts its time from the first solve of the instance.
             highs.setOptionValue("time_limit", highs.getRunTime() + self._time_limit)
@@ -194,6 +214,10 @@ class HighsModel:
             highs.setOptionValue("presolve", self._presolve)
             status = highs.getModelStatus()
         if status != _STATUS.kOptimal:
+            if status == _STATUS.kUnbounded:
+                _, known, ray = highs.getPrimalRay()
+                size = np.abs(ray).max(initial=0.0) if known else 0.0
+                self._ray = np.asarray(ray) / size if size > 0 else None
             reason = _REASONS.get(status, f"HiGHS ended with {highs.modelStatusToString(status)}")
             highs.clearSolver()
             raise SolverError(reason)

@@ -72,6 +72,11 @@ class Knapsack(Problem):
         """The best other set."""
         return self._solver.runner_up(prices, decisions)
 
+    def describe(self, decision: Array) -> str:
+        """The items that are packed."""
+        items = ", ".join(str(j) for j in np.flatnonzero(decision))
+        return f"items {items}" if items else "no item"
+
     def faults(self, decisions: Array) -> list[str]:
         """A set of items is binary and respects the capacities."""
         faults = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,36 @@ class MILP(Problem):
         """The name of each entry of a decision."""
         names = self.names or [f"y{j}" for j in range(self._model.num_columns)]
         return tuple(names[j] for j in self._priced)
+
+    def describe(self, decision: Array) -> str:
+        """The named columns that are not 0."""
+        names, taken = self.decision_names, np.flatnonzero(decision)
+        shown = [
+            names[j] if decision[j] == 1 else f"{names[j]} = {decision[j]:.4g}" for j in taken[:12]
+        ]
+        return "{" + ", ".join(shown + ["..."] * (len(taken) > 12)) + "}"
+
+    def ray(self, prices: Array) -> Array | None:
+        """The direction in which HiGHS finds the model unbounded, if it is one of recession.
+
+        With whole numbers it is that of the model without them: they allow the same directions.
+        """
+        relaxed = replace(self._model, integer=np.zeros_like(self._model.integer))
+        found = HighsModel(relaxed, self.sense, time_limit=self.time_limit).ray(
+            self._priced, prices
+        )
+        if found is None or not self._model.recedes(found):
+            return None
+        ray: Array = found[self._priced]
+        return ray if self.sense.sign * float(prices @ ray) < 0 else None
+
+    def audit(self, decisions: Array) -> dict[int, str]:
+        """Whether HiGHS's answers are feasible, where all columns are part of the decision."""
+        if len(self._priced) < self._model.num_columns:
+            return {}
+        known = np.isfinite(decisions).all(axis=1)
+        faults = ((int(row), self._fault(decisions[row])) for row in np.flatnonzero(known))
+        return {row: f"the solver's answer {fault}" for row, fault in faults if fault}
 
     def prices(self, costs: Tensor) -> Tensor:
         """Predicted costs, then the fixed ones."""

@@ -59,6 +59,11 @@ class GridShortestPath(Problem):
         """The path's own arcs: another path misses one of them."""
         return decision.nonzero().flatten()
 
+    def describe(self, decision: Array) -> str:
+        """The nodes that the path visits, the start apart."""
+        visited = [self.arcs[k][1] for k in np.flatnonzero(decision)]
+        return "path 0-" + "-".join(str(node) for node in sorted(visited))
+
     def faults(self, decisions: Array) -> list[str]:
         """A path is binary and conserves flow at every node."""
         sources, targets = np.array(self.arcs).T

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
+from cfopt.errors import InputError
 from cfopt.task import Task
 from cfopt.types import Points, Progress
 
@@ -13,7 +14,7 @@ class Search(ABC):
     """An algorithm that looks for near contexts in which a task's criterion holds.
 
     A search holds only its own knobs, and is silent: callers show, stop or resume by what it
-    yields. What it finds is a claim; `explain` verifies it.
+    yields. What it finds or proves is a claim; `explain` verifies it.
     """
 
     @abstractmethod
@@ -23,3 +24,13 @@ class Search(ABC):
     def run(self, task: Task) -> Points:
         """Work until every row is finished."""
         return Points.gather([p.finished for p in self.steps(task) if p.finished is not None])
+
+    def refusal(self, task: Task) -> str:
+        """Why the search cannot serve a task, and what can; "" if it can."""
+        return ""
+
+    def check(self, task: Task) -> None:
+        """Raise InputError if the search cannot serve the task."""
+        reason = self.refusal(task)
+        if reason:
+            raise InputError(f"{type(self).__name__} cannot serve this task: {reason}.")

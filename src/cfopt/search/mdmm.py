@@ -12,6 +12,7 @@ from torch import Tensor
 
 from cfopt.errors import InputError
 from cfopt.search.base import Search
+from cfopt.search.projection import project
 from cfopt.task import TOLERANCE, Task
 from cfopt.types import Points, Progress
 
@@ -43,7 +44,9 @@ class MDMM(Search):
     unless the criterion holds at the start; absolute explanations need none.
 
     One step is one forward and one backward pass and, unless the criterion does without, one
-    batched solve for all rows still running; finished rows leave the batch.
+    batched solve for all rows still running; finished rows leave the batch. Where contexts are
+    limited, each step ends with a projection; whole numbers are relaxed, and the context that they
+    round to is judged as well.
 
     Arguments:
         step: gamma.
@@ -100,7 +103,9 @@ class _Run:
         self.knobs = knobs
         self.task = task
         self.rows = torch.arange(count, device=device)
-        self.x = task.origin.detach().clone()
+        self.x = (task.origin if task.start is None else task.start).detach().clone()
+        # Whole numbers are judged where they are rounded to, beside the relaxed context.
+        self.looks = 2 if task.domain is not None and task.domain.discrete else 1
         # In float32 the multiplier would stop growing as soon as gamma h falls below its last bit,
         # and with it the search a hair away from the boundary. (Apple's GPUs have no float64.)
         precise = torch.float64 if device.type != "mps" else dtype
@@ -124,7 +129,7 @@ class _Run:
         # Half of what verification grants, to leave room for the rounding of float32.
         direction, h, holds = task.judge(values, rival.decisions, TOLERANCE / 2)
         loss, pull = task.proximity.evaluate(x.detach(), task.origin)
-        self._remember(x.detach(), h, holds, loss)
+        self._remember(*self._candidate(x.detach(), h, holds, loss))
 
         if k == 1:
             slack = (-h).clamp(min=0).sqrt()
@@ -134,11 +139,27 @@ class _Run:
             self.history.append(torch.stack([loss, h, self.multiplier.to(h)], dim=1)[None])
         weight = (self.multiplier + knobs.damping * g).to(h.dtype)
         (push,) = torch.autograd.grad(prices, x, weight[:, None] * direction)
-        self.x = torch.sub(x.detach(), pull + push, alpha=knobs.step)
+        self.x = project(task, torch.sub(x.detach(), pull + push, alpha=knobs.step))
         self.multiplier = torch.add(self.multiplier, g, alpha=knobs.step)
         if self.slack is not None:
             self.slack = self.slack - 2 * knobs.step * weight * self.slack
         return self._finish(k, h, rival.failures)
+
+    def _candidate(
+        self, x: Tensor, h: Tensor, holds: Tensor, loss: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The context that could be an answer, with what is known of it."""
+        task = self.task
+        if task.domain is None:
+            return x, h, holds, loss
+        if self.looks > 1:
+            x = task.domain.round(x)
+            with torch.no_grad():
+                prices = task.prices(x)
+            _, h, holds = task.judge(prices, task.rival(prices).decisions, TOLERANCE / 2)
+            loss = task.proximity(x, task.origin)
+        allowed = task.allows(x)
+        return x, torch.where(allowed, h, torch.inf), holds & allowed, loss
 
     def _remember(self, x: Tensor, h: Tensor, holds: Tensor, loss: Tensor) -> None:
         """Keep the best valid point, or while there is none the least violating one."""
@@ -177,8 +198,11 @@ class _Run:
             x=self.best_x[ended],
             found=self.best_loss[ended] < torch.inf,
             steps=steps,
-            solves=steps if self.task.calls_solver else torch.zeros_like(steps),
+            solves=self.looks * steps if self.task.calls_solver else torch.zeros_like(steps),
+            passes=(1 + self.looks) * steps,
             notes=tuple(notes.get(row, "") for row in ended.tolist()),
+            methods=("MDMM",) * len(ended),
+            certificates=(None,) * len(ended),
             traces=() if history is None else tuple(history[:, ended].unbind(1)),
         )
         if history is not None:

@@ -1,0 +1,134 @@
+"""A task with an affine predictor, as geometry: changes u, half-spaces, whole numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cfopt.affine import AffineMap, is_affine
+from cfopt.geometry import Euclidean, Grid, Norm, System, Taxicab
+from cfopt.proximity import L1, L2, Proximity
+from cfopt.task import Task
+from cfopt.types import Array, Quantifier
+
+_NORMS: dict[type[Proximity], Norm] = {L2: Euclidean(), L1: Taxicab()}
+
+
+class AffineTask:
+    """Each row's change `u = (x - x0) / scale`, so that the proximity is a plain norm of u.
+
+    Prices are `theta(u) = theta0 + V u`, and a cut `<theta, d> <= 0` is the half-space
+    `(V' d) u <= -<theta0, d>`. Everything is in float64 on the host.
+
+    Arguments:
+        task: a task that `refusal` has nothing against.
+    """
+
+    def __init__(self, task: Task) -> None:
+        found = AffineMap.of(task)
+        self.task = task.on_host()
+        self.shape = task.origin.shape[1:]
+        self.origin: Array = task.origin.flatten(1).double().cpu().numpy()
+        scale = task.proximity.scale
+        self.scale: Array = (
+            np.ones(self.origin.shape[1])
+            if scale is None
+            else torch.as_tensor(scale).flatten().double().cpu().numpy()
+        )
+        self.norm = _NORMS[type(task.proximity)]
+        self.slopes: Array = found.weight * self.scale  # V, (m, p)
+        self.prices0: Array = self.origin @ found.weight.T + found.bias
+        criterion, factual = self.task.criterion, self.task.factual
+        self._anchor: Array = criterion.anchor(factual).numpy()
+        self._pivot: Array = criterion.pivot(factual).numpy()
+        self._box: tuple[Array, Array] | None = None
+        self._sums: tuple[Array, Array, Array] | None = None
+        if task.domain is not None:
+            # The origin is allowed, whatever rounding says.
+            lower = task.domain.lower.double().cpu().numpy() - self.origin
+            upper = task.domain.upper.double().cpu().numpy() - self.origin
+            self._box = (
+                np.minimum(lower / self.scale, 0.0),
+                np.maximum(upper / self.scale, 0.0),
+            )
+            self._sums = task.domain.sums()
+
+    def __len__(self) -> int:
+        return len(self.origin)
+
+    @staticmethod
+    def refusal(task: Task) -> str:
+        """Why a task cannot be treated exactly, or ""."""
+        if not is_affine(task.pipeline.predictor):
+            return (
+                "the predictor is not known to be affine (use Sequential() or MDMM(), or wrap it "
+                "in cfopt.Affine if it is)"
+            )
+        if type(task.proximity) not in _NORMS:
+            return f"the proximity is {type(task.proximity).__name__}, and needs to be L2 or L1"
+        if not task.criterion.multiples:
+            return f"{type(task.criterion).__name__} is not given as linear inequalities"
+        return ""
+
+    def prices(self, rows: list[int], u: Array) -> Tensor:
+        """Turned prices after changes: `(R, p) -> (R, m)`."""
+        return torch.from_numpy(self.prices0[rows] + u @ self.slopes.T)
+
+    def multiples(self, quantifier: Quantifier) -> tuple[float, ...]:
+        """The criterion's multiples of y, as in `Criterion.multiples`."""
+        return self.task.criterion.multiples.get(quantifier, ())
+
+    def directions(self, row: int, quantifier: Quantifier, decisions: Array) -> Array:
+        """The d of all `<prices, d> <= 0` that decisions stand for: `(D, m) -> (C, D, m)`.
+
+        A margin, `h + margin |<theta, y>| <= 0` with the pivot y, is two inequalities, since the
+        size of a number is the larger of it and its negative.
+        """
+        extra = self.task.margin * self._pivot[row]
+        ends = [self._anchor[row] + sign * extra for sign in ((1, -1) if extra.any() else (0,))]
+        multiples = self.multiples(quantifier)
+        return np.stack([a * decisions + end for a in multiples for end in ends])
+
+    def ray_directions(self, ray: Array) -> Array:
+        """The same for every decision far out along a ray: `(m,) -> (C, m)`."""
+        return np.stack([a * ray for a in self.multiples(Quantifier.EVERY)])
+
+    def cut(self, row: int, directions: Array) -> tuple[Array, Array]:
+        """The half-spaces of some directions: `(C, m) -> (C, p), (C,)`."""
+        return directions @ self.slopes, -directions @ self.prices0[row]
+
+    def system(self, row: int) -> System:
+        """What a row's change may be."""
+        size = self.origin.shape[1]
+        if self._box is None or self._sums is None:
+            return System.box(np.full(size, -np.inf), np.full(size, np.inf))
+        system = System.box(self._box[0][row], self._box[1][row])
+        matrix, least, most = self._sums
+        if not len(matrix):
+            return system
+        here = matrix @ self.origin[row]
+        # Likewise: u = 0 is allowed.
+        lower, upper = np.minimum(least - here, 0.0), np.maximum(most - here, 0.0)
+        return system.with_rows(matrix * self.scale, lower, upper)
+
+    def grid(self, row: int) -> Grid | None:
+        """Which entries of a row's context are whole numbers."""
+        domain = self.task.domain
+        if domain is None or not domain.discrete:
+            return None
+        return Grid(self.origin[row], self.scale, domain.limits.integer)
+
+    def contexts(self, rows: list[int], u: Array) -> Tensor:
+        """The contexts after changes, whole numbers made whole: `(R, p) -> (R, ...)`."""
+        task = self.task
+        flat = torch.from_numpy(self.origin[rows] + self.scale * u)
+        x = flat.reshape(-1, *self.shape).to(task.origin)
+        # What did not move keeps its last bit.
+        still = torch.from_numpy(u == 0).reshape(x.shape).to(x.device)
+        x = torch.where(still, task.origin[rows], x)
+        if task.domain is not None:
+            domain = task.domain[torch.tensor(rows, device=x.device)]
+            x = domain.clamp(x)
+            x = domain.round(x) if domain.discrete else x
+        return x

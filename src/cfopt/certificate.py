@@ -1,0 +1,137 @@
+"""Proofs that no nearer explanation exists, or none at all, in a form that can be re-checked."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from cfopt.affine_task import AffineTask
+from cfopt.geometry import System, Tree, leaves, proved_bound
+from cfopt.types import Array, Quantifier
+
+#: A multiplier below this part of the largest plays no role in a clash.
+_ROLE = 1e-7
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Inequalities that hold wherever the criterion does.
+
+    Arguments:
+        decision: the feasible decision that they are about, or a direction of recession, `(m,)`.
+        quantifier: as which decision it enters.
+        ray: whether it is a direction in which feasible decisions go on without end.
+    """
+
+    decision: Array
+    quantifier: Quantifier
+    ray: bool = False
+
+    def half_spaces(self, model: AffineTask, row: int) -> tuple[Array, Array]:
+        """As limits on the row's change: normals `(C, p)`, limits `(C,)`."""
+        if self.ray:
+            return model.cut(row, model.ray_directions(self.decision))
+        return model.cut(row, model.directions(row, self.quantifier, self.decision[None])[:, 0])
+
+
+@dataclass(frozen=True)
+class Clash:
+    """Why a row has no explanation.
+
+    Arguments:
+        decisions: the decisions that the plan cannot beat at once, `(K, m)`.
+        limits: the limits on x that take part, in words.
+        locked: the features that cannot change and take part: unlocking them could help.
+        radius: within which distance of x0 it is proved, in units of the features' scales.
+    """
+
+    decisions: Array
+    limits: tuple[str, ...]
+    locked: tuple[str, ...]
+    radius: float
+
+
+class Certificate(ABC):
+    """What can be proved about the explanations of one row."""
+
+    #: Whether it is said to prove that there is none.
+    hopeless: bool
+
+    @abstractmethod
+    def bound(self, model: AffineTask, row: int) -> float:
+        """What any explanation costs at least, computed anew; inf if there is none."""
+
+    @abstractmethod
+    def decisions(self) -> Array:
+        """The decisions that must be feasible for the proof to hold, `(K, m)`."""
+
+    @abstractmethod
+    def clash(self, model: AffineTask, row: int) -> Clash:
+        """What stands against each other, where the bound is infinite."""
+
+
+@dataclass(frozen=True)
+class CutProof(Certificate):
+    """Cuts, and multipliers for them.
+
+    Arguments:
+        cuts: in the order in which they were added to the master.
+        tree: multipliers of the limits on sums of features and of the cuts, in this order.
+        hopeless: whether they are said to prove that there is no explanation.
+    """
+
+    cuts: tuple[Cut, ...]
+    tree: Tree
+    hopeless: bool = False
+
+    def system(self, model: AffineTask, row: int) -> System:
+        """The limits and cuts, built anew."""
+        system = model.system(row)
+        for cut in self.cuts:
+            normals, limits = cut.half_spaces(model, row)
+            system = system.with_rows(normals, np.full(len(limits), -np.inf), limits)
+        return system
+
+    def bound(self, model: AffineTask, row: int) -> float:
+        """What the multipliers prove of a fresh system."""
+        return proved_bound(self.system(model, row), model.norm, self.tree, model.grid(row))
+
+    def decisions(self) -> Array:
+        """Those of the cuts, rays apart."""
+        found = [cut.decision for cut in self.cuts if not cut.ray]
+        return np.array(found).reshape(len(found), -1)
+
+    def clash(self, model: AffineTask, row: int) -> Clash:
+        """The cuts and limits with a multiplier; of several branches, those of any."""
+        system, grid = self.system(model, row), model.grid(row)
+        parts = leaves(system, self.tree, grid)
+        rows = np.zeros(len(system.matrix), dtype=bool)
+        features = np.zeros(len(system.lower), dtype=bool)
+        radius = np.inf
+        for part, leaf in parts:
+            if (part.lower > part.upper).any():
+                continue
+            rows |= np.abs(leaf.multipliers) > _ROLE * np.abs(leaf.multipliers).max(initial=0.0)
+            slope, _ = part.combine(leaf.multipliers)
+            features |= np.abs(slope) > _ROLE * np.abs(leaf.multipliers).max(initial=0.0)
+            radius = min(radius, part.radius(leaf.multipliers))
+        first = len(model.system(row).matrix)
+        owners = [k for k, cut in enumerate(self.cuts) for _ in cut.half_spaces(model, row)[1]]
+        used = sorted({owners[k] for k in np.flatnonzero(rows[first:])})
+        domain = model.task.domain
+        limits: list[str] = []
+        locked: list[str] = []
+        if domain is not None:
+            names = domain.limits.names
+            limits += [domain.describe_sum(int(k)) for k in np.flatnonzero(rows[:first])]
+            for j in np.flatnonzero(features):
+                (locked if domain.limits.immutable[j] else limits).append(names[j])
+            if len(parts) > 1:
+                limits.append("whole numbers")
+        decisions = [self.cuts[k].decision for k in used]
+        width = self.cuts[0].decision.shape[0] if self.cuts else 0
+        return Clash(
+            np.array(decisions).reshape(len(used), width), tuple(limits), tuple(locked), radius
+        )

@@ -1,0 +1,165 @@
+"""The contexts that are allowed: what `Features` says, for each row of a batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cfopt.features import Features, Limits
+from cfopt.types import Array
+
+#: By how much a limit may be missed, as a part of its size (at least of 1).
+_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Which contexts each row may move to.
+
+    Arguments:
+        origin: the factual contexts, flattened, `(B, p)`.
+        lower, upper: bounds of each row, with what cannot change or in one direction only,
+            `(B, p)`.
+        limits: what holds for all rows.
+    """
+
+    origin: Tensor
+    lower: Tensor
+    upper: Tensor
+    limits: Limits
+
+    @classmethod
+    def of(cls, features: Features, x0: Tensor) -> Domain | None:
+        """The domain of a batch of contexts, `(B, ...)`; None if any context is allowed."""
+        if not features.limited:
+            return None
+        origin = x0.flatten(1)
+        limits = features.limits(origin.shape[1])
+        lower, upper = (
+            torch.where(
+                torch.from_numpy(limits.immutable | one_way).to(origin.device),
+                origin,
+                torch.from_numpy(bound).to(origin),
+            )
+            for bound, one_way in (
+                (limits.lower, limits.increase),
+                (limits.upper, limits.decrease),
+            )
+        )
+        return cls(origin, lower, upper, limits)
+
+    def __getitem__(self, rows: Tensor) -> Domain:
+        """The domain of some rows."""
+        return replace(
+            self, origin=self.origin[rows], lower=self.lower[rows], upper=self.upper[rows]
+        )
+
+    @property
+    def discrete(self) -> bool:
+        """Whether some features are whole numbers."""
+        return bool(self.limits.integer.any())
+
+    @property
+    def boxed(self) -> bool:
+        """Whether bounds are all there is, integrality apart."""
+        return not len(self.limits.groups) and not len(self.limits.matrix)
+
+    def sums(self) -> tuple[Array, Array, Array]:
+        """Limits on weighted sums, one-hot groups among them: matrix `(k, p)`, lower and upper."""
+        limits, ones = self.limits, np.ones(len(self.limits.groups))
+        matrix = np.concatenate([limits.matrix, limits.group_matrix])
+        return (
+            matrix,
+            np.concatenate([limits.row_lower, ones]),
+            np.concatenate([limits.row_upper, ones]),
+        )
+
+    def clamp(self, x: Tensor) -> Tensor:
+        """The nearest contexts within the bounds: `(B, ...) -> (B, ...)`."""
+        return x.flatten(1).clamp(self.lower, self.upper).view_as(x)
+
+    def round(self, x: Tensor) -> Tensor:
+        """Whole numbers made whole, and one of each one-hot group chosen: `(B, ...)`, same shape.
+
+        Limits on other sums may then be broken: `allows` tells.
+        """
+        flat = x.flatten(1)
+        whole = torch.from_numpy(self.limits.integer).to(x.device)
+        nearest = flat.round().clamp(self.lower.ceil(), self.upper.floor())
+        rounded = torch.where(whole, nearest, flat)
+        for group in self.limits.groups:
+            columns = list(group)
+            score = flat[:, columns].clone()
+            score[self.upper[:, columns] < 1] = -torch.inf  # held at 0
+            score[self.lower[:, columns] > 0] = torch.inf  # held at 1
+            chosen = torch.zeros_like(score)
+            chosen.scatter_(1, score.argmax(1, keepdim=True), 1.0)
+            rounded[:, columns] = chosen
+        return rounded.view_as(x)
+
+    def allows(self, x: Tensor) -> Tensor:
+        """Whether each context is allowed: `(B, ...) -> (B,)`."""
+        host = x.flatten(1).double().cpu().numpy()
+        lower, upper = self.lower.double().cpu().numpy(), self.upper.double().cpu().numpy()
+        slack = _TOLERANCE * np.maximum(1.0, np.abs(host))
+        allowed = ((host >= lower - slack) & (host <= upper + slack)).all(1)
+        integer = self.limits.integer
+        off = np.abs(host - host.round())[:, integer] <= _TOLERANCE
+        allowed &= off.all(1)
+        matrix, least, most = self.sums()
+        if len(matrix):
+            sums = host @ matrix.T
+            room = _TOLERANCE * np.maximum(1.0, np.abs(host) @ np.abs(matrix).T)
+            allowed &= ((sums >= least - room) & (sums <= most + room)).all(1)
+        return torch.from_numpy(allowed).to(x.device)
+
+    def faults(self, x: Tensor) -> list[str]:
+        """For each context what is not allowed about it, in words, or ""."""
+        allowed = self.allows(x).tolist()
+        flat = x.flatten(1).double().cpu().numpy()
+        return ["" if ok else self._fault(row, flat[row]) for row, ok in enumerate(allowed)]
+
+    def _fault(self, row: int, x: Array) -> str:
+        """The first limit that a context breaks, in words."""
+        limits, origin = self.limits, self.origin[row].double().cpu().numpy()
+        slack = _TOLERANCE * np.maximum(1.0, np.abs(x))
+        for j, name in enumerate(limits.names):
+            fixed = ", and it cannot change" if limits.immutable[j] else ""
+            if x[j] < limits.lower[j] - slack[j]:
+                return f"{name!r} is {x[j]:g}, below its lower bound {limits.lower[j]:g}{fixed}"
+            if x[j] > limits.upper[j] + slack[j]:
+                return f"{name!r} is {x[j]:g}, above its upper bound {limits.upper[j]:g}{fixed}"
+            moved = x[j] - origin[j]
+            if limits.immutable[j] and abs(moved) > slack[j]:
+                return f"{name!r} cannot change, but is {x[j]:g} instead of {origin[j]:g}"
+            if limits.increase[j] and moved < -slack[j]:
+                return f"{name!r} can only increase, but is {x[j]:g} instead of {origin[j]:g}"
+            if limits.decrease[j] and moved > slack[j]:
+                return f"{name!r} can only decrease, but is {x[j]:g} instead of {origin[j]:g}"
+        for group in limits.groups:
+            values = x[list(group)]
+            if abs(values.sum() - 1) > _TOLERANCE or np.abs(values * (1 - values)).max() > 1e-5:
+                members = ", ".join(f"{limits.names[j]!r}: {x[j]:g}" for j in group)
+                return f"exactly one of a one-hot group needs to be 1, got {members}"
+        for j in np.flatnonzero(limits.integer).tolist():
+            if abs(x[j] - round(x[j])) > _TOLERANCE:
+                return f"{limits.names[j]!r} needs to be a whole number, is {x[j]:g}"
+        for k in range(len(limits.matrix)):
+            total = float(limits.matrix[k] @ x)
+            if total < limits.row_lower[k] or total > limits.row_upper[k]:
+                least, most = limits.row_lower[k], limits.row_upper[k]
+                return f"{self.describe_sum(k)} is {total:g}, not between {least:g} and {most:g}"
+        return "it is outside of what is allowed"
+
+    def describe_sum(self, k: int) -> str:
+        """One of the limits on weighted sums, one-hot groups last, in words."""
+        limits = self.limits
+        if k >= len(limits.matrix):
+            members = limits.groups[k - len(limits.matrix)]
+            return "one-hot group of " + ", ".join(repr(limits.names[j]) for j in members)
+        row = limits.matrix[k]
+        terms = [f"{row[j]:+g} {limits.names[j]}" for j in np.flatnonzero(row)]
+        return " ".join(terms).removeprefix("+")

@@ -1,0 +1,21 @@
+"""The nearest point of a polyhedron, with multipliers that prove it."""
+
+from cfopt.geometry.master import Grid, Leaf, Master, Nearest, Split, Tree, leaves, proved_bound
+from cfopt.geometry.norms import Euclidean, Norm, Taxicab
+from cfopt.geometry.system import PROOF_RADIUS, System
+
+__all__ = [
+    "PROOF_RADIUS",
+    "Euclidean",
+    "Grid",
+    "Leaf",
+    "Master",
+    "Nearest",
+    "Norm",
+    "Split",
+    "System",
+    "Taxicab",
+    "Tree",
+    "leaves",
+    "proved_bound",
+]

@@ -1,0 +1,92 @@
+"""Relative explanations of an affine pipeline: the projection on one half-space."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from cfopt.affine_task import AffineTask
+from cfopt.certificate import Cut, CutProof
+from cfopt.geometry import Euclidean, Leaf
+from cfopt.search.base import Search
+from cfopt.search.cutting_plane import CuttingPlane
+from cfopt.task import Task
+from cfopt.types import Array, Points, Progress, Quantifier
+
+
+@dataclass(frozen=True)
+class ClosedForm(Search):
+    """The nearest x with `<phi(x), y_alt - y0> <= 0`, for all rows at once and without a solver.
+
+        u = -max(0, v) g / |g|^2,   v = <theta0, d>,   g = V' d,   d = y_alt - y0
+
+    for the Euclidean distance; for L1 the one feature with the largest |g| moves. Where x has
+    limits, or a margin is asked for, it is a small quadratic or linear program instead.
+    """
+
+    def refusal(self, task: Task) -> str:
+        """Needs an affine predictor and a criterion about the factual decision alone."""
+        reason = AffineTask.refusal(task)
+        if not reason and set(task.criterion.multiples) != {Quantifier.GIVEN}:
+            return "its criterion is about more than the factual decision; use Auto()"
+        return reason
+
+    def steps(self, task: Task) -> Iterator[Progress]:
+        """All rows in one step."""
+        self.check(task)
+        if task.domain is not None or task.margin > 0:
+            for progress in CuttingPlane().steps(task):
+                done = progress.finished
+                named = done and replace(done, methods=("closed form",) * len(done))
+                yield replace(progress, finished=named)
+            return
+        yield Progress(1, 0, len(task), _project(task))
+
+
+def _project(task: Task) -> Points:
+    model = AffineTask(task)
+    factual = model.task.factual.numpy()
+    cuts = [Cut(decision, Quantifier.GIVEN) for decision in factual]
+    normals, limits = (
+        np.concatenate(parts)
+        for parts in zip(
+            *(cut.half_spaces(model, row) for row, cut in enumerate(cuts)), strict=True
+        )
+    )
+    excess = np.maximum(0.0, -limits)
+    length = np.linalg.norm(normals, axis=1)
+    steepest = np.abs(normals).argmax(axis=1)
+    every = np.arange(len(cuts))
+    change: Array = np.zeros_like(normals)
+    reachable = (excess > 0) & (length > 0)
+    multipliers = np.where(excess > 0, 1.0, 0.0)  # a half-space that nothing can reach
+    if isinstance(model.norm, Euclidean):
+        distance = np.divide(excess, length, where=reachable, out=np.zeros_like(excess))
+        unit = np.divide(normals, length[:, None], where=reachable[:, None], out=change.copy())
+        change = -distance[:, None] * unit
+        multipliers = np.where(reachable, 2 * distance, multipliers)
+    else:
+        slope = normals[every, steepest]
+        step = np.divide(-excess, slope, where=reachable, out=np.zeros_like(excess))
+        change[every, steepest] = step
+        steep = np.divide(length, np.abs(slope), where=reachable, out=np.zeros_like(excess))
+        multipliers = np.where(reachable, steep, multipliers)
+    found = torch.from_numpy(reachable | (excess == 0)).to(task.origin.device)
+    none = torch.zeros(len(task), dtype=torch.long, device=task.origin.device)
+    return Points(
+        rows=torch.arange(len(task), device=task.origin.device),
+        x=model.contexts(list(range(len(task))), change),
+        found=found,
+        steps=none + 1,
+        solves=none,
+        passes=none,
+        notes=("",) * len(task),
+        methods=("closed form",) * len(task),
+        certificates=tuple(
+            CutProof((cut,), Leaf(multipliers[row : row + 1]), hopeless=not found[row])
+            for row, cut in enumerate(cuts)
+        ),
+    )

@@ -1,0 +1,61 @@
+"""One row's master problem and the cuts it has collected: what exact searches share."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Self
+
+import numpy as np
+
+from cfopt.affine_task import AffineTask
+from cfopt.certificate import Cut, CutProof
+from cfopt.geometry import Leaf, Master, Nearest
+from cfopt.types import Array
+
+
+class CutRow:
+    """The nearest allowed change of one row that meets its cuts.
+
+    Arguments:
+        model: the task.
+        row: which of its rows.
+    """
+
+    def __init__(self, model: AffineTask, row: int) -> None:
+        self._model = model
+        self._row = row
+        self._master = Master(model.system(row), model.norm, model.grid(row))
+        self._cuts: list[Cut] = []
+        self.nearest = Nearest(np.zeros(model.origin.shape[1]), 0.0, Leaf(np.zeros(0)))
+
+    def branch(self) -> Self:
+        """A copy that can collect cuts of its own."""
+        twin = copy(self)
+        twin._master, twin._cuts = copy(self._master), self._cuts.copy()
+        return twin
+
+    def knows(self, cut: Cut) -> bool:
+        """Whether the same decision has made a cut before."""
+        return any(
+            known.quantifier is cut.quantifier and np.array_equal(known.decision, cut.decision)
+            for known in self._cuts
+        )
+
+    def add(self, cut: Cut) -> None:
+        """Collect a cut."""
+        self._cuts.append(cut)
+        self._master.add(*cut.half_spaces(self._model, self._row))
+
+    def solve(self) -> Array | None:
+        """The nearest change that meets all cuts; None if there is none, or it is not found."""
+        self.nearest = self._master.solve()
+        return self.nearest.u
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the cuts were proved to clash."""
+        return self.nearest.bound == np.inf
+
+    def proof(self) -> CutProof:
+        """What the last solution of the master proves."""
+        return CutProof(tuple(self._cuts), self.nearest.tree, self.hopeless)

@@ -1,0 +1,206 @@
+"""The nearest explanation of an affine pipeline, with a proof, for any problem."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cfopt.affine_task import AffineTask
+from cfopt.certificate import Cut
+from cfopt.errors import InputError
+from cfopt.search.base import Search
+from cfopt.search.cuts import CutRow
+from cfopt.task import TOLERANCE, Task
+from cfopt.types import Array, Points, Progress, Quantifier
+
+#: A decision is worth a cut if it beats the plan by more than this part of `sum_j |price_j d_j|`:
+#: far below what counts as valid, so that the answer is the optimum to as many digits.
+_WORTH_A_CUT = 1e-10
+#: Where to look for a valid context when stopped early: this many times the last master's change.
+_BEYOND = (1.0, 1.02, 1.1, 1.3, 1.7, 2.5, 4.0)
+
+
+@dataclass(frozen=True)
+class CuttingPlane(Search):
+    """Keeps the decisions seen so far as cuts, and asks the solver for more.
+
+    The master is the nearest allowed x with `<phi(x), d_k> <= 0` for every cut k; the solver says
+    which decision is best there. If that one violates the criterion, it becomes a cut; else x is
+    the closest explanation there is. A master without a solution proves that there is none. Any
+    feasible decision makes a valid cut, so that bounds and proofs do not depend on the solver's
+    gap.
+
+    One round is a batched solve for all rows still running.
+
+    Arguments:
+        max_rounds: rounds after which a row is given up, with the bound that it has reached.
+        time_limit: seconds after which all rows are.
+    """
+
+    max_rounds: int = 1000
+    time_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_rounds < 1 or (self.time_limit is not None and not self.time_limit > 0):
+            raise InputError(f"CuttingPlane needs max_rounds >= 1 and time_limit > 0; got {self}.")
+
+    def refusal(self, task: Task) -> str:
+        """Needs an affine predictor, and a criterion about the factual or every decision."""
+        reason = AffineTask.refusal(task)
+        multiples = task.criterion.multiples
+        if reason or Quantifier.SOME not in multiples:
+            return reason
+        if Quantifier.EVERY in multiples and _idles(task):
+            # Then v <= 0 always, and what some decision must do follows from what every one must.
+            return ""
+        return (
+            "its criterion asks for some decision, not for every one; use Enumeration() or Auto()"
+        )
+
+    def steps(self, task: Task) -> Iterator[Progress]:
+        """Rounds of master and solver until every row is settled, or time is up."""
+        self.check(task)
+        run = _Run(task)
+        started = time.monotonic()
+        for k in range(1, self.max_rounds + 1):
+            late = self.time_limit is not None and time.monotonic() - started > self.time_limit
+            finished = run.advance(k, last=late or k == self.max_rounds)
+            yield Progress(k, len(run.rows), len(task), finished)
+            if not run.rows:
+                return
+
+
+class _Run:
+    """The rows still running, each with its master."""
+
+    def __init__(self, task: Task) -> None:
+        self.model = AffineTask(task)
+        problem = task.pipeline.problem
+        # While a solution within the gap still cuts, a proven optimum is not needed.
+        exact = problem.exact() is problem
+        self.proven = dict.fromkeys(range(len(task)), exact)
+        self.quick = replace(self.model.task, pipeline=task.pipeline)
+        self.rows = list(range(len(task)))
+        self.u: Array = np.zeros_like(self.model.origin)
+        self.solves = np.zeros(len(task), dtype=np.int64)
+        self.cuts = {row: CutRow(self.model, row) for row in self.rows}
+        factual = self.model.task.factual.numpy()
+        self.kind = Quantifier.EVERY if self.model.multiples(Quantifier.EVERY) else Quantifier.GIVEN
+        for row, cuts in self.cuts.items():
+            cuts.add(Cut(factual[row], self.kind))
+
+    def advance(self, k: int, last: bool) -> Points:
+        """Solve the masters, then ask the solver what they have missed."""
+        ended: dict[int, str] = {}
+        found: set[int] = set()
+        for row in self.rows:
+            change = self.cuts[row].solve()
+            if change is not None:
+                self.u[row] = change
+            else:
+                hopeless = self.cuts[row].hopeless
+                ended[row] = "" if hopeless else "the master problem could not be solved"
+        asked = [row for row in self.rows if row not in ended]
+        if asked:
+            self._ask(asked, ended, found)
+        if last:
+            rest = [row for row in self.rows if row not in ended]
+            ended |= dict.fromkeys(rest, f"time or rounds were up after {k} rounds")
+            found |= self._look_beyond(rest)
+        return self._finish(k, ended, found)
+
+    def _ask(self, rows: list[int], ended: dict[int, str], found: set[int]) -> None:
+        """Judge the masters' points by the solver; what it finds becomes a cut, or settles them."""
+        prices = self.model.prices(rows, self.u[rows])
+        for proven in (False, True):
+            part = [i for i, row in enumerate(rows) if self.proven[row] is proven]
+            if part:
+                base = self.model.task if proven else self.quick
+                self._judge(base, [rows[i] for i in part], prices[part], ended, found)
+
+    def _judge(
+        self, base: Task, rows: list[int], prices: Tensor, ended: dict[int, str], found: set[int]
+    ) -> None:
+        task = base[torch.tensor(rows)]
+        rival = task.rival(prices)
+        self.solves[rows] += int(task.calls_solver)
+        judged = task.judge(prices, rival.decisions, _WORTH_A_CUT)
+        good = task.judge(prices, rival.decisions, TOLERANCE / 2).holds.tolist()
+        bad = base.pipeline.problem.audit(rival.decisions.numpy()) if task.calls_solver else {}
+        for i, row in enumerate(rows):
+            if i in rival.failures:
+                self._follow_ray(row, prices[i], rival.failures[i], ended)
+                continue
+            cut = Cut(rival.decisions[i].numpy().copy(), self.kind)
+            if i in bad:
+                ended[row] = bad[i]
+            elif judged.holds[i] or (self.proven[row] and self.cuts[row].knows(cut)):
+                if self.proven[row]:
+                    ended[row] = "" if good[i] else "the master's answer is not precise enough"
+                    found |= {row} if good[i] else set()
+                self.proven[row] = True
+            elif not self.cuts[row].knows(cut):
+                self.cuts[row].add(cut)
+            else:
+                self.proven[row] = True
+
+    def _follow_ray(self, row: int, prices: Tensor, reason: str, ended: dict[int, str]) -> None:
+        """Where the best value is unbounded no plan is best: the direction becomes a cut."""
+        problem = self.model.task.pipeline.problem
+        ray = problem.ray(problem.sense.sign * prices.numpy())
+        cut = None if ray is None else Cut(ray, Quantifier.EVERY, ray=True)
+        if cut is None or self.cuts[row].knows(cut):
+            ended[row] = reason
+        else:
+            self.cuts[row].add(cut)
+
+    def _look_beyond(self, rows: list[int]) -> set[int]:
+        """For rows that are out of time: the nearest valid context a bit farther out, if any."""
+        found: set[int] = set()
+        for factor in _BEYOND:
+            left = [row for row in rows if row not in found]
+            if not left:
+                break
+            task = self.model.task[torch.tensor(left)]
+            x = self.model.contexts(left, factor * self.u[left])
+            flat = x.flatten(1).double().cpu().numpy()
+            change = (flat - self.model.origin[left]) / self.model.scale
+            prices = self.model.prices(left, change)
+            rival = task.rival(prices)
+            self.solves[left] += int(task.calls_solver)
+            good = task.judge(prices, rival.decisions, TOLERANCE / 2).holds
+            good &= task.allows(x).cpu()
+            good[list(rival.failures)] = False
+            for i in good.nonzero().flatten().tolist():
+                found.add(left[i])
+                self.u[left[i]] = change[i]
+        return found
+
+    def _finish(self, k: int, ended: dict[int, str], found: set[int]) -> Points:
+        """Take the rows that are done out of the batch."""
+        done = sorted(ended)
+        self.rows = [row for row in self.rows if row not in ended]
+        device = self.model.task.origin.device
+        count = torch.tensor(done, dtype=torch.long, device=device)
+        return Points(
+            rows=count,
+            x=self.model.contexts(done, self.u[done]),
+            found=torch.tensor([row in found for row in done], dtype=torch.bool, device=device),
+            steps=torch.full_like(count, k),
+            solves=torch.from_numpy(self.solves[done]).to(device),
+            passes=torch.zeros_like(count),
+            notes=tuple(ended[row] for row in done),
+            methods=("cutting planes",) * len(done),
+            certificates=tuple(self.cuts[row].proof() for row in done),
+        )
+
+
+def _idles(task: Task) -> bool:
+    """Whether doing nothing is feasible, so that the best value is never above 0."""
+    problem = task.pipeline.problem
+    return not problem.explain_faults(torch.zeros((1, problem.num_columns)))[0]

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from cfopt.affine import AffineMap, is_affine
 from cfopt.geometry import Euclidean, Grid, Norm, System, Taxicab
+from cfopt.listing import Listing
 from cfopt.proximity import L1, L2, Proximity
 from cfopt.task import Task
 from cfopt.types import Array, Quantifier
@@ -42,6 +43,7 @@ class AffineTask:
         criterion, factual = self.task.criterion, self.task.factual
         self._anchor: Array = criterion.anchor(factual).numpy()
         self._pivot: Array = criterion.pivot(factual).numpy()
+        self._listing: Listing | None = None
         self._box: tuple[Array, Array] | None = None
         self._sums: tuple[Array, Array, Array] | None = None
         if task.domain is not None:
@@ -79,16 +81,21 @@ class AffineTask:
         """The criterion's multiples of y, as in `Criterion.multiples`."""
         return self.task.criterion.multiples.get(quantifier, ())
 
-    def directions(self, row: int, quantifier: Quantifier, decisions: Array) -> Array:
-        """The d of all `<prices, d> <= 0` that decisions stand for: `(D, m) -> (C, D, m)`.
+    def ends(self, row: int) -> list[Array]:
+        """What is added to the multiples of y: the anchor and, with a margin, the pivot.
 
         A margin, `h + margin |<theta, y>| <= 0` with the pivot y, is two inequalities, since the
         size of a number is the larger of it and its negative.
         """
         extra = self.task.margin * self._pivot[row]
-        ends = [self._anchor[row] + sign * extra for sign in ((1, -1) if extra.any() else (0,))]
+        if not extra.any():
+            return [self._anchor[row]]
+        return [self._anchor[row] + extra, self._anchor[row] - extra]
+
+    def directions(self, row: int, quantifier: Quantifier, decisions: Array) -> Array:
+        """The d of all `<prices, d> <= 0` that decisions stand for: `(D, m) -> (C, D, m)`."""
         multiples = self.multiples(quantifier)
-        return np.stack([a * decisions + end for a in multiples for end in ends])
+        return np.stack([a * decisions + end for a in multiples for end in self.ends(row)])
 
     def ray_directions(self, ray: Array) -> Array:
         """The same for every decision far out along a ray: `(m,) -> (C, m)`."""
@@ -118,6 +125,13 @@ class AffineTask:
         if domain is None or not domain.discrete:
             return None
         return Grid(self.origin[row], self.scale, domain.limits.integer)
+
+    def listing(self, limit: int) -> Listing | None:
+        """Every decision, if there are no more than `limit`."""
+        if self._listing is None:
+            listed = self.task.pipeline.problem.decisions(limit)
+            self._listing = None if listed is None else Listing(self, listed.numpy())
+        return self._listing
 
     def contexts(self, rows: list[int], u: Array) -> Tensor:
         """The contexts after changes, whole numbers made whole: `(R, p) -> (R, ...)`."""

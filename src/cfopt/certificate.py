@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cfopt.affine_task import AffineTask
-from cfopt.geometry import System, Tree, leaves, proved_bound
+from cfopt.geometry import PROOF_RADIUS, System, Tree, leaves, proved_bound
 from cfopt.types import Array, Quantifier
 
 #: A multiplier below this part of the largest plays no role in a clash.
@@ -135,3 +135,50 @@ class CutProof(Certificate):
         return Clash(
             np.array(decisions).reshape(len(used), width), tuple(limits), tuple(locked), radius
         )
+
+
+@dataclass(frozen=True)
+class ListProof(Certificate):
+    """A proof for each decision that could meet the criterion: by its half-spaces, or by cuts.
+
+    Arguments:
+        limit: how many decisions are listed at most.
+        root: what follows from what every decision must meet, if anything must.
+        branches: proofs for the decisions whose half-spaces alone are not enough.
+        hopeless: whether they are said to prove that there is no explanation.
+    """
+
+    limit: int
+    root: CutProof | None
+    branches: dict[int, CutProof]
+    hopeless: bool = False
+
+    def bound(self, model: AffineTask, row: int) -> float:
+        """The least bound of any decision."""
+        least = 0.0 if self.root is None else self.root.bound(model, row)
+        return max(least, float(self._bounds(model, row).min()))
+
+    def _bounds(self, model: AffineTask, row: int) -> Array:
+        listing = model.listing(self.limit)
+        if listing is None:
+            return np.zeros(1)
+        bounds = listing.bounds(row)
+        bounds[bounds >= model.norm.far] = np.inf
+        for k, proof in self.branches.items():
+            own = any(np.array_equal(cut.decision, listing.decisions[k]) for cut in proof.cuts)
+            bounds[k] = max(bounds[k], proof.bound(model, row) if own else 0.0)
+        return bounds
+
+    def decisions(self) -> Array:
+        """None but those on the list."""
+        return np.empty((0, 1))
+
+    def clash(self, model: AffineTask, row: int) -> Clash:
+        """That of what every decision must meet; else the limits that take part anywhere."""
+        if self.root is not None and self.root.bound(model, row) == np.inf:
+            return self.root.clash(model, row)
+        clashes = [proof.clash(model, row) for proof in self.branches.values()]
+        limits = dict.fromkeys(limit for clash in clashes for limit in clash.limits)
+        locked = dict.fromkeys(name for clash in clashes for name in clash.locked)
+        radius = min((clash.radius for clash in clashes), default=PROOF_RADIUS)
+        return Clash(np.empty((0, 1)), tuple(limits), tuple(locked), radius)

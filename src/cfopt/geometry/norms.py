@@ -9,7 +9,7 @@ import daqp
 import numpy as np
 
 from cfopt.geometry.highs import Optimum, solve_lp, solve_qp
-from cfopt.geometry.system import System
+from cfopt.geometry.system import PROOF_RADIUS, System
 from cfopt.types import Array
 
 #: How far, at most, a solver's answer may break a limit: rows have norm 1.
@@ -18,6 +18,9 @@ _BREACH = 1e-7
 
 class Norm(ABC):
     """What a change u costs."""
+
+    #: The cost of a change so large that a proof up to there is a proof.
+    far: float
 
     @abstractmethod
     def __call__(self, u: Array) -> float:
@@ -49,6 +52,8 @@ class Norm(ABC):
 class Euclidean(Norm):
     """`|u|^2`."""
 
+    far = PROOF_RADIUS**2
+
     def __call__(self, u: Array) -> float:
         """`|u|^2`."""
         return float(u @ u)
@@ -75,6 +80,8 @@ class Euclidean(Norm):
 
 class Taxicab(Norm):
     """`|u|_1`."""
+
+    far = PROOF_RADIUS
 
     def __call__(self, u: Array) -> float:
         """`|u|_1`."""

@@ -1,0 +1,155 @@
+"""The nearest epsilon explanation of an affine pipeline whose decisions can be listed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from cfopt.affine_task import AffineTask
+from cfopt.certificate import Certificate, Cut, CutProof, ListProof
+from cfopt.errors import InputError
+from cfopt.search.base import Search
+from cfopt.search.cuts import CutRow
+from cfopt.task import TOLERANCE, Task
+from cfopt.types import Array, Points, Progress, Quantifier
+
+#: A decision whose inequality is broken by more than this part of its size is worth a cut.
+_WORTH_A_CUT = 1e-10
+#: What may be left open, as a part of the cost: many decisions may share one bound.
+_GAP = 1e-9
+_UNSOLVED = "a master problem could not be solved"
+
+
+@dataclass(frozen=True)
+class Enumeration(Search):
+    """Looks at every decision that could topple the plan, the most promising first.
+
+    Where the criterion asks for some decision y, the contexts that y makes valid form a polyhedron
+    P_y, and the closest explanation is the closest point of all of them. Half-spaces of P_y bound
+    its distance from below, for all decisions in one matrix product; P_y itself is looked at only
+    while its bound is below the best point found. What every decision must meet as well (epsilon
+    above 1) is added to P_y by cutting planes.
+
+    Arguments:
+        max_decisions: how many decisions to list at most.
+        time_limit: seconds after which the best point of each row so far is the answer.
+    """
+
+    max_decisions: int = 100_000
+    time_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_decisions < 1 or (self.time_limit is not None and not self.time_limit > 0):
+            raise InputError(
+                f"Enumeration needs max_decisions >= 1 and time_limit > 0; got {self}."
+            )
+
+    def refusal(self, task: Task) -> str:
+        """Needs an affine predictor, a criterion about some decision, and a list of them."""
+        reason = AffineTask.refusal(task)
+        if reason:
+            return reason
+        if Quantifier.SOME not in task.criterion.multiples:
+            return "its criterion asks for every decision; use CuttingPlane() or Auto()"
+        problem = task.pipeline.problem
+        if problem.decisions(self.max_decisions) is None:
+            return (
+                f"the decisions of {type(problem).__name__} are more than {self.max_decisions} or "
+                "cannot be listed; use Sequential(), MDMM() or Auto()"
+            )
+        return ""
+
+    def steps(self, task: Task) -> Iterator[Progress]:
+        """One row after the other."""
+        self.check(task)
+        model = AffineTask(task)
+        deadline = np.inf if self.time_limit is None else time.monotonic() + self.time_limit
+        for row in range(len(task)):
+            finished = _Row(model, row, self.max_decisions).run(deadline)
+            yield Progress(row + 1, len(task) - row - 1, len(task), finished)
+
+
+class _Row:
+    """One row: its decisions in the order of their bounds, and the best point so far."""
+
+    def __init__(self, model: AffineTask, row: int, limit: int) -> None:
+        listing = model.listing(limit)
+        assert listing is not None  # as `refusal` has made sure
+        self.model, self.row, self.limit, self.listing = model, row, limit, listing
+        self.u: Array = np.zeros(model.origin.shape[1])
+        self.cost = np.inf
+        self.proofs: dict[int, CutProof] = {}
+
+    def run(self, deadline: float) -> Points:
+        """The closest point of all polyhedra, or the best until the deadline."""
+        root = CutRow(self.model, self.row)
+        if self.model.multiples(Quantifier.EVERY):
+            change = self._meet_every(root)
+            if change is None:
+                return self._points(root.proof(), "" if root.hopeless else _UNSOLVED)
+            if self._holds(change):
+                # Valid, and no change that meets what every decision must is smaller.
+                self.u, self.cost = change, self.model.norm(change)
+                return self._points(root.proof(), "")
+        late = self._look(root, deadline)
+        every = root.proof() if self.model.multiples(Quantifier.EVERY) else None
+        unsolved = any(proof.bound(self.model, self.row) == 0 for proof in self.proofs.values())
+        hopeless = self.cost == np.inf and not late and not unsolved
+        note = "time was up" if late else _UNSOLVED if self.cost == np.inf and unsolved else ""
+        return self._points(ListProof(self.limit, every, self.proofs, hopeless), note)
+
+    def _look(self, root: CutRow, deadline: float) -> bool:
+        """Look at decisions while they may be nearer; return whether time was up."""
+        bounds = self.listing.bounds(self.row)
+        for k in bounds.argsort(kind="stable").tolist():
+            if bounds[k] >= min((1 - _GAP) * self.cost, self.model.norm.far):
+                return False
+            if time.monotonic() > deadline:
+                return True
+            branch = root.branch()
+            branch.add(Cut(self.listing.decisions[k], Quantifier.SOME))
+            change = self._meet_every(branch)
+            self.proofs[k] = branch.proof()
+            if change is not None and self.model.norm(change) < self.cost:
+                self.u, self.cost = change, self.model.norm(change)
+        return False
+
+    def _meet_every(self, cuts: CutRow) -> Array | None:
+        """The nearest change that meets the cuts and what every decision must."""
+        while True:
+            change = cuts.solve()
+            if change is None:
+                return None
+            worst = self.listing.most_violated(self.row, change, _WORTH_A_CUT)
+            if worst is None:
+                return change
+            cut = Cut(self.listing.decisions[worst], Quantifier.EVERY)
+            if cuts.knows(cut):
+                return change
+            cuts.add(cut)
+
+    def _holds(self, change: Array) -> bool:
+        """Whether the whole criterion holds after a change."""
+        row = torch.tensor([self.row])
+        task = self.model.task[row]
+        prices = self.model.prices([self.row], change[None])
+        return bool(task.judge(prices, task.optimum(prices).decisions, TOLERANCE / 2).holds)
+
+    def _points(self, proof: Certificate, note: str) -> Points:
+        device = self.model.task.origin.device
+        looked = torch.tensor([max(1, len(self.proofs))], device=device)
+        return Points(
+            rows=torch.tensor([self.row], device=device),
+            x=self.model.contexts([self.row], self.u[None]),
+            found=torch.tensor([self.cost < np.inf], device=device),
+            steps=looked,
+            solves=torch.zeros_like(looked),
+            passes=torch.zeros_like(looked),
+            notes=(note,),
+            methods=("enumeration",),
+            certificates=(proof,),
+        )

@@ -10,7 +10,16 @@ from cfopt.features import Features, LinearLimit
 from cfopt.pipeline import Pipeline
 from cfopt.problems import Problem
 from cfopt.proximity import L1, L2, Proximity
-from cfopt.search import MDMM, ClosedForm, Counting, CuttingPlane, Search
+from cfopt.search import (
+    MDMM,
+    Auto,
+    ClosedForm,
+    Counting,
+    CuttingPlane,
+    Enumeration,
+    Search,
+    Sequential,
+)
 from cfopt.task import Task
 from cfopt.types import Points, Progress, Sense, Status
 
@@ -22,11 +31,13 @@ __all__ = [
     "MDMM",
     "Absolute",
     "Affine",
+    "Auto",
     "CfoptError",
     "ClosedForm",
     "Counting",
     "Criterion",
     "CuttingPlane",
+    "Enumeration",
     "Epsilon",
     "Explanation",
     "Features",
@@ -42,6 +53,7 @@ __all__ = [
     "Relative",
     "Search",
     "Sense",
+    "Sequential",
     "SolverError",
     "Status",
     "Task",

@@ -31,7 +31,9 @@ class Contexts:
     labels: tuple[Hashable, ...] | None = None
 
     @classmethod
-    def of(cls, given: Any, pipeline: Pipeline, features: Features | None) -> Contexts:
+    def of(
+        cls, given: Any, pipeline: Pipeline, features: Features | None, name: str = "explain"
+    ) -> Contexts:
         """Read a tensor, an array, a list, a DataFrame or one row of it.
 
         A vector or a single image becomes a batch of one. Tensors keep dtype and device; anything
@@ -56,7 +58,7 @@ class Contexts:
             x = x[None]
         if x.ndim not in (2, 4) or x.numel() == 0:
             raise InputError(
-                "explain needs at least one context: a batch of vectors (rows, features) or of "
+                f"{name} needs at least one context: a batch of vectors (rows, features) or of "
                 "images (rows, channels, height, width), or a single one of these; got shape "
                 f"{tuple(x.shape)}."
             )

@@ -100,6 +100,17 @@ class Domain:
             rounded[:, columns] = chosen
         return rounded.view_as(x)
 
+    def settled(self, x: Tensor) -> Domain:
+        """The domain with the whole numbers of given contexts, so that only the others can move."""
+        whole = torch.from_numpy(self.limits.integer).to(x.device)
+        values = x.flatten(1)
+        return replace(
+            self,
+            lower=torch.where(whole, values, self.lower),
+            upper=torch.where(whole, values, self.upper),
+            limits=replace(self.limits, integer=np.zeros_like(self.limits.integer)),
+        )
+
     def allows(self, x: Tensor) -> Tensor:
         """Whether each context is allowed: `(B, ...) -> (B,)`."""
         host = x.flatten(1).double().cpu().numpy()

@@ -20,8 +20,7 @@ from cfopt.ledger import Ledger
 from cfopt.pipeline import Pipeline
 from cfopt.problems.base import same_decision
 from cfopt.proximity import L2, Proximity
-from cfopt.search.base import Search
-from cfopt.search.mdmm import MDMM
+from cfopt.search import Auto, Chain, Polished, Reference, Search, Sequential
 from cfopt.task import Task
 from cfopt.types import Points, Progress, Status
 from cfopt.verify import recheck, verify
@@ -36,6 +35,7 @@ def explain(
     proximity: Proximity | None = None,
     search: Search | None = None,
     features: Features | None = None,
+    reference: Any = None,
     margin: float = 0.0,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Explanation:
@@ -47,15 +47,17 @@ def explain(
         criterion: `Relative`, `Absolute` or `Epsilon`.
         proximity: what to keep small; by default the squared Euclidean distance, in units of the
             features' scales.
-        search: how to look; `MDMM()` by default.
-        features: names and scales of the features.
+        search: how to look; by default `Auto()`: exact where it can be, else as good as it gets.
+        features: names and scales of the features, and what they may be.
+        reference: known contexts, such as the training data, in any form that x0 can have. Where
+            the search finds nothing, the nearest of them that is allowed and valid is the start.
         margin: by which part of its own value the alternative must win (for `Epsilon`: by which
             part of its value the factual decision must lose more); 0 admits ties.
         on_progress: called with each report of the search.
 
     Returns one row for each context. A row with bad input is rejected; the others go on.
     """
-    search = search if search is not None else MDMM()
+    search = search if search is not None else Auto()
     proximity = proximity if proximity is not None else L2()
     _check(pipeline, criterion, proximity, search, features, margin)
     # Gradients are needed even where the caller has switched them off.
@@ -68,6 +70,7 @@ def explain(
         open_rows = ledger.open_rows()
         if len(open_rows):
             remaining = task[open_rows]
+            search = _with_reference(search, reference, contexts, pipeline)
             points = _run(search, remaining, on_progress)
             _settle(ledger, remaining, open_rows, points)
     return ledger.close(task)
@@ -85,8 +88,8 @@ def _check(
         (pipeline, Pipeline, "a Pipeline(predictor, problem)"),
         (criterion, Criterion, "a criterion: Relative(y_alt), Absolute(y_alt) or Epsilon(eps)"),
         (proximity, Proximity, "a proximity such as L2() or L1()"),
-        (search, Search, "a search such as MDMM()"),
-        (features or Features(), Features, "features as Features(names, scale)"),
+        (search, Search, "a search such as Auto() or MDMM()"),
+        (features or Features(), Features, "features as Features(names, scale, ...)"),
     ]
     for given, kind, need in needs:
         if not isinstance(given, kind):
@@ -151,6 +154,24 @@ def _settle_at_start(ledger: Ledger, task: Task) -> None:
             reason = "the alternative is the factual decision"
         ledger.settle(int(rows[i]), Status.ALREADY_VALID, f"nothing to change: {reason}")
     ledger.record(rows, start.origin, verdict)
+
+
+def _with_reference(
+    search: Search, reference: Any, contexts: Contexts, pipeline: Pipeline
+) -> Search:
+    """The search, with reference contexts for the rows to which it finds no answer."""
+    if reference is None:
+        return search
+    given = Contexts.of(reference, pipeline, contexts.features, "reference")
+    if given.x.shape[1:] != contexts.x.shape[1:]:
+        raise InputError(
+            f"reference needs contexts of shape {tuple(contexts.x.shape[1:])}, as x0 has; got "
+            f"{tuple(given.x.shape[1:])}."
+        )
+    usable = given.x.clone()
+    usable[~given.finite] = torch.nan  # keeps the numbering; nothing holds there
+    polish = Sequential(restarts=0)
+    return Chain((search, Polished(Reference(usable), polish)))
 
 
 def _run(search: Search, task: Task, on_progress: Callable[[Progress], None] | None) -> Points:

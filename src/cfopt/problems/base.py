@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -209,9 +210,18 @@ class Problem(ABC):
         return faults
 
     def decisions(self, limit: int = 100_000) -> Tensor | None:
-        """Every decision, `(D, m)` in float64; None if more than `limit` or not listable."""
-        listed = self.list_decisions(limit)
-        return None if listed is None else torch.from_numpy(listed)
+        """Every decision, `(D, m)` in float64; None if more than `limit` or not listable.
+
+        Listed once: do not change the tensor in place.
+        """
+        if limit not in self._listed:
+            listed = self.list_decisions(limit)
+            self._listed[limit] = None if listed is None else torch.from_numpy(listed)
+        return self._listed[limit]
+
+    @cached_property
+    def _listed(self) -> dict[int, Tensor | None]:
+        return {}
 
     def runner_up(self, prices: Tensor, decisions: Tensor) -> Solved:
         """The best decision other than the given one: `(B, m), (B, m) -> Solved`.

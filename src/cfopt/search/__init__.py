@@ -1,9 +1,25 @@
 """Searches for explanations."""
 
+from cfopt.search.auto import Auto
 from cfopt.search.base import Search
+from cfopt.search.chain import Chain, Polished
 from cfopt.search.closed_form import ClosedForm
 from cfopt.search.cutting_plane import CuttingPlane
 from cfopt.search.enumeration import Enumeration
 from cfopt.search.mdmm import MDMM, Counting
+from cfopt.search.reference import Reference
+from cfopt.search.sequential import Sequential
 
-__all__ = ["MDMM", "ClosedForm", "Counting", "CuttingPlane", "Enumeration", "Search"]
+__all__ = [
+    "MDMM",
+    "Auto",
+    "Chain",
+    "ClosedForm",
+    "Counting",
+    "CuttingPlane",
+    "Enumeration",
+    "Polished",
+    "Reference",
+    "Search",
+    "Sequential",
+]

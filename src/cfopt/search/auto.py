@@ -1,0 +1,47 @@
+"""The default search: exact where that is possible, otherwise the best of what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from cfopt.search.base import Search
+from cfopt.search.chain import Chain, Polished
+from cfopt.search.closed_form import ClosedForm
+from cfopt.search.cutting_plane import CuttingPlane
+from cfopt.search.enumeration import Enumeration
+from cfopt.search.mdmm import MDMM
+from cfopt.search.sequential import Sequential
+from cfopt.task import Task
+from cfopt.types import Progress
+
+
+@dataclass(frozen=True)
+class Auto(Search):
+    """Picks the searches that fit the task.
+
+    With an affine predictor: the closed form, cutting planes or enumeration, whichever serves the
+    criterion. Rows that these cannot settle in time, and all rows of any other predictor: the
+    sequential search, then MDMM for those that are still without an answer, polished.
+
+    Arguments:
+        cutting_plane, enumeration, sequential, mdmm: the searches, with the knobs of one's choice.
+    """
+
+    cutting_plane: CuttingPlane = field(default_factory=CuttingPlane)
+    enumeration: Enumeration = field(default_factory=Enumeration)
+    sequential: Sequential = field(default_factory=Sequential)
+    mdmm: MDMM = field(default_factory=lambda: MDMM(max_steps=1000))
+
+    def plan(self, task: Task) -> Chain:
+        """What is tried, in this order."""
+        exact = (ClosedForm(), self.cutting_plane, self.enumeration)
+        chosen = [search for search in exact if not search.refusal(task)][:1]
+        polish = replace(self.sequential, restarts=0)
+        if self.sequential.refusal(task):
+            return Chain((*chosen, self.mdmm))
+        return Chain((*chosen, self.sequential, Polished(self.mdmm, polish)))
+
+    def steps(self, task: Task) -> Iterator[Progress]:
+        """As planned."""
+        yield from self.plan(task).steps(task)

@@ -25,13 +25,15 @@ def questions(grid: cfopt.Pipeline) -> list[cfopt.Criterion]:
 
 @pytest.fixture
 def e(grid: cfopt.Pipeline) -> cfopt.Explanation:
-    """Rows of several statuses: valid, already valid, rejected, best effort."""
-    x0 = normal(6, 4)
+    """Rows of every status."""
+    x0 = normal(8, 4)[:6].clone()
     wanted = another(grid, x0)
     wanted[1] = grid.decide(x0)[1]
     wanted[3] = 1.0
     x0[4, 0] = torch.nan
-    e = cfopt.explain(x0, grid, cfopt.Absolute(wanted), search=cfopt.MDMM(step=0.05, max_steps=20))
+    search = cfopt.CuttingPlane(max_rounds=2)
+    features = cfopt.Features(lower=-2.5, upper=2.5, immutable=[1])
+    e = cfopt.explain(x0, grid, cfopt.Absolute(wanted), search=search, features=features)
     assert set(e.status) == set(cfopt.Status)
     return e
 
@@ -39,15 +41,30 @@ def e(grid: cfopt.Pipeline) -> cfopt.Explanation:
 def _same(a: cfopt.Explanation, b: cfopt.Explanation) -> None:
     assert a.status == b.status
     assert a.message == b.message
+    assert a.method == b.method
+    assert a.features == b.features
+    for left, right in zip(a.clash, b.clash, strict=True):
+        assert (left is None) == (right is None)
+        if left is not None and right is not None:
+            assert (left.decisions == right.decisions).all()
+            assert (left.limits, left.locked, left.radius) == (
+                right.limits,
+                right.locked,
+                right.radius,
+            )
     assert a.labels == b.labels
     for name in (
         "x0",
         "x",
         "loss",
+        "bound",
+        "gap",
+        "optimal",
         "violation",
         "tie",
         "steps",
         "solves",
+        "passes",
         "factual",
         "decision",
         "costs_before",
@@ -58,7 +75,7 @@ def _same(a: cfopt.Explanation, b: cfopt.Explanation) -> None:
     ):
         left, right = getattr(a, name), getattr(b, name)
         assert left.dtype == right.dtype, name
-        assert torch.equal(left.nan_to_num(-9), right.nan_to_num(-9)), name
+        assert torch.equal(left.nan_to_num(-9, -8, -7), right.nan_to_num(-9, -8, -7)), name
 
 
 def test_the_shapes_are_those_of_the_batch(grid: cfopt.Pipeline, questions: list) -> None:

@@ -142,7 +142,7 @@ class AffineTask:
         still = torch.from_numpy(u == 0).reshape(x.shape).to(x.device)
         x = torch.where(still, task.origin[rows], x)
         if task.domain is not None:
-            domain = task.domain[torch.tensor(rows, device=x.device)]
+            domain = task.domain[torch.tensor(rows, dtype=torch.long, device=x.device)]
             x = domain.clamp(x)
             x = domain.round(x) if domain.discrete else x
         return x

@@ -49,7 +49,7 @@ def answer(criterion: Criterion, tie: bool, unbeaten: bool) -> str:
 def nearness(loss: float, bound: float, optimal: bool) -> str:
     """What is proved about how near an explanation can be, to follow an answer; "" if nothing."""
     if optimal:
-        return ", and in no allowed context that is nearer"
+        return ", and in no nearer one"
     if bound > 0:
         return f" (loss {loss:.4g}; none can have less than {bound:.4g})"
     return ""
@@ -67,7 +67,7 @@ def impossible(task: Task, clash: Clash) -> str:
         text = f"in {where} is the factual decision that far off the best"
     elif isinstance(criterion, Relative) or len(described) <= 1:
         rival = "the factual decision" if isinstance(criterion, Relative) else "A"
-        text = f"in {where} the alternative {wins} {rival}"
+        text = f"in {where} does the alternative {beat} {rival}"
     elif len(described) == 2:
         text = f"whenever the alternative {wins} A, B beats it"
     else:
@@ -77,7 +77,7 @@ def impossible(task: Task, clash: Clash) -> str:
         more = [f"{len(described) - _NAMED} more"] if len(described) > _NAMED else []
         text += f": {_listing(shown + more)}"
     if clash.limits:
-        text += f"; limits that take part: {', '.join(clash.limits)}"
+        text += f"; the limits of {_listing(list(clash.limits))} take part"
     if clash.locked:
         text += f"; unlocking {_listing(list(clash.locked), 'or')} could help"
     if math.isfinite(clash.radius):

@@ -80,6 +80,8 @@ def proved_bound(system: System, norm: Norm, tree: Tree, grid: Grid | None = Non
     if (system.lower > system.upper).any():
         return np.inf
     if isinstance(tree, Leaf):
+        if len(tree.multipliers) != len(system.matrix):
+            return 0.0  # they belong to another system
         if system.radius(tree.multipliers) >= PROOF_RADIUS:
             return np.inf
         return max(0.0, norm.bound(system, tree.multipliers))

@@ -92,8 +92,25 @@ class System:
     def clash(self) -> Array | None:
         """Multipliers that show that nothing satisfies the system; None if none are found.
 
-        The dual of `min t` subject to the rows relaxed by t. A basic solution has a smallest
-        possible set of rows that clash.
+        Preferably such that need no bounds, or at least not those that hold an entry in place:
+        then a user knows that loosening these would not help.
+        """
+        held = self.lower == self.upper
+        free = np.full_like(self.lower, np.inf)
+        boxes = [(-free, free)]
+        if np.isfinite(self.lower).any() or np.isfinite(self.upper).any():
+            boxes.append((np.where(held, -np.inf, self.lower), np.where(held, np.inf, self.upper)))
+            boxes.append((self.lower, self.upper))
+        for lower, upper in boxes:
+            multipliers = self.within(lower, upper)._clash()
+            if multipliers is not None:
+                return multipliers
+        return None
+
+    def _clash(self) -> Array | None:
+        """The dual of `min t` subject to the rows relaxed by t.
+
+        A basic solution has a smallest possible set of rows that clash.
         """
         size, rows = len(self.lower), len(self.matrix)
         finite = [np.isfinite(self.row_upper), np.isfinite(self.row_lower)]

@@ -26,6 +26,7 @@ class CutRow:
         self._row = row
         self._master = Master(model.system(row), model.norm, model.grid(row))
         self._cuts: list[Cut] = []
+        self._solved = 0  # how many cuts the last solution knew of
         self.nearest = Nearest(np.zeros(model.origin.shape[1]), 0.0, Leaf(np.zeros(0)))
 
     def branch(self) -> Self:
@@ -49,6 +50,7 @@ class CutRow:
     def solve(self) -> Array | None:
         """The nearest change that meets all cuts; None if there is none, or it is not found."""
         self.nearest = self._master.solve()
+        self._solved = len(self._cuts)
         return self.nearest.u
 
     @property
@@ -58,4 +60,4 @@ class CutRow:
 
     def proof(self) -> CutProof:
         """What the last solution of the master proves."""
-        return CutProof(tuple(self._cuts), self.nearest.tree, self.hopeless)
+        return CutProof(tuple(self._cuts[: self._solved]), self.nearest.tree, self.hopeless)

@@ -94,7 +94,7 @@ class _Run:
         for row, cuts in self.cuts.items():
             cuts.add(Cut(factual[row], self.kind))
 
-    def advance(self, k: int, last: bool) -> Points:
+    def advance(self, k: int, last: bool) -> Points | None:
         """Solve the masters, then ask the solver what they have missed."""
         ended: dict[int, str] = {}
         found: set[int] = set()
@@ -181,8 +181,10 @@ class _Run:
                 self.u[left[i]] = change[i]
         return found
 
-    def _finish(self, k: int, ended: dict[int, str], found: set[int]) -> Points:
+    def _finish(self, k: int, ended: dict[int, str], found: set[int]) -> Points | None:
         """Take the rows that are done out of the batch."""
+        if not ended:
+            return None
         done = sorted(ended)
         self.rows = [row for row in self.rows if row not in ended]
         device = self.model.task.origin.device

@@ -40,6 +40,8 @@ class AffineTask:
         self.norm = _NORMS[type(task.proximity)]
         self.slopes: Array = found.weight * self.scale  # V, (m, p)
         self.prices0: Array = self.origin @ found.weight.T + found.bias
+        size = np.abs(self.origin) @ np.abs(found.weight).T + np.abs(found.bias)
+        self._rounding: Array = 4 * np.finfo(np.float64).eps * size
         criterion, factual = self.task.criterion, self.task.factual
         self._anchor: Array = criterion.anchor(factual).numpy()
         self._pivot: Array = criterion.pivot(factual).numpy()
@@ -101,9 +103,13 @@ class AffineTask:
         """The same for every decision far out along a ray: `(m,) -> (C, m)`."""
         return np.stack([a * ray for a in self.multiples(Quantifier.EVERY)])
 
-    def cut(self, row: int, directions: Array) -> tuple[Array, Array]:
-        """The half-spaces of some directions: `(C, m) -> (C, p), (C,)`."""
-        return directions @ self.slopes, -directions @ self.prices0[row]
+    def cut(self, row: int, directions: Array) -> tuple[Array, Array, Array]:
+        """The half-spaces of some directions: `(C, m) -> (C, p), (C,)`, and their rounding `(C,)`.
+
+        The rounding is what a predictor in float64 may err by at the boundary.
+        """
+        rounding = np.abs(directions) @ self._rounding[row]
+        return directions @ self.slopes, -directions @ self.prices0[row], rounding
 
     def system(self, row: int) -> System:
         """What a row's change may be."""

@@ -29,8 +29,8 @@ class Cut:
     quantifier: Quantifier
     ray: bool = False
 
-    def half_spaces(self, model: AffineTask, row: int) -> tuple[Array, Array]:
-        """As limits on the row's change: normals `(C, p)`, limits `(C,)`."""
+    def half_spaces(self, model: AffineTask, row: int) -> tuple[Array, Array, Array]:
+        """As limits on the row's change: normals `(C, p)`, limits and their rounding `(C,)`."""
         if self.ray:
             return model.cut(row, model.ray_directions(self.decision))
         return model.cut(row, model.directions(row, self.quantifier, self.decision[None])[:, 0])
@@ -90,7 +90,7 @@ class CutProof(Certificate):
         """The limits and cuts, built anew."""
         system = model.system(row)
         for cut in self.cuts:
-            normals, limits = cut.half_spaces(model, row)
+            normals, limits, _ = cut.half_spaces(model, row)
             system = system.with_rows(normals, np.full(len(limits), -np.inf), limits)
         return system
 

@@ -14,7 +14,7 @@ from cfopt.contexts import Contexts, check_predictor
 from cfopt.criteria import Absolute, Criterion
 from cfopt.domain import Domain
 from cfopt.errors import CfoptError, InputError
-from cfopt.explanation import OPTIMAL, Explanation
+from cfopt.explanation import Explanation, is_optimal
 from cfopt.features import Features
 from cfopt.ledger import Ledger
 from cfopt.pipeline import Pipeline
@@ -194,14 +194,15 @@ def _settle(ledger: Ledger, task: Task, rows: Tensor, points: Points) -> None:
     """Verify what the search found, and say of each row how it ended."""
     verdict = verify(task, points.x)
     proof = recheck(task, points.certificates)
-    bound, loss = proof.bound.tolist(), task.proximity(points.x, task.origin).tolist()
+    loss = task.proximity(points.x, task.origin)
+    optimal = is_optimal(loss, proof.bound.to(loss)).tolist()
     valid, tie, steps = verdict.valid.tolist(), verdict.tie.tolist(), points.steps.tolist()
     violation, unbeaten = verdict.violation.tolist(), verdict.unbeaten.tolist()
     for i, row in enumerate(rows.tolist()):
         if valid[i]:
             what = answer(task.criterion, tie[i], unbeaten[i])
-            optimal = loss[i] - bound[i] <= OPTIMAL * max(loss[i], OPTIMAL)
-            ledger.settle(row, Status.VALID, what + nearness(loss[i], bound[i], optimal))
+            how_near = nearness(float(loss[i]), float(proof.bound[i]), optimal[i])
+            ledger.settle(row, Status.VALID, what + how_near)
             continue
         if i in proof.clashes:
             ledger.settle(row, Status.PROVED_INFEASIBLE, impossible(task, proof.clashes[i]))

@@ -26,13 +26,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _PER_ROW = ("x0", "x", "loss", "bound", "violation", "tie", "steps", "solves", "passes")
-#: A loss within this part of its bound is that of the closest explanation.
-OPTIMAL = 1e-6
 _PER_DECISION = ("factual", "decision", "costs_before", "costs")
 #: A feature has changed if it moved by more than this part of its size (at least of 1).
 _CHANGED = 1e-6
 #: How many changes, or rows without an answer, a summary lists.
 _SHOWN = 6
+
+
+def is_optimal(loss: Tensor, bound: Tensor) -> Tensor:
+    """Whether a loss meets its bound, up to rounding: `(B,), (B,) -> (B,)`."""
+    part = 1e-6 if loss.dtype == torch.float64 else 1e-4
+    return loss - bound <= part * loss.clamp(min=part)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +132,11 @@ class Explanation:
 
     @property
     def optimal(self) -> Tensor:
-        """Which rows were proved to be the closest explanation there is, up to 1e-6, `(B,)`."""
-        return self.gap <= OPTIMAL * self.loss.clamp(min=OPTIMAL)
+        """Which rows were proved to be the closest explanation there is, `(B,)`.
+
+        Up to a part of 1e-6; in float32, to whose digits x is rounded, of 1e-4.
+        """
+        return is_optimal(self.loss, self.bound) & self.valid
 
     @property
     def distance(self) -> Tensor:
@@ -205,6 +212,8 @@ class Explanation:
 
     def _row_summary(self) -> list[str]:
         lines = [f"{self.status[0].capitalize()}: {self.message[0]}."]
+        if self.status[0] is Status.PROVED_INFEASIBLE:
+            return lines
         if self.steps[0] > 0:
             lines.append(f"Distance {self.distance[0]:.3g}, in {int(self.steps[0])} steps.")
         changes = self.table()

@@ -13,6 +13,9 @@ from cfopt.certificate import Certificate, Clash
 from cfopt.problems.base import same_decision
 from cfopt.task import TOLERANCE, Task
 
+#: How exactly sums of prices are known, as a part of their terms.
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -92,7 +95,9 @@ def recheck(task: Task, certificates: Sequence[Certificate | None]) -> Proof:
 def _beats(prices: Tensor, left: Tensor, right: Tensor) -> Tensor:
     """Whether the left decision is another one than the right, and better."""
     terms = prices * (left - right)
-    better = terms.sum(1) < -TOLERANCE * terms.abs().sum(1)
+    # Where only columns differ whose prices are 0 but for rounding, neither is better.
+    rounding = _ROUNDING * (prices * right).abs().sum(1).maximum((prices * left).abs().sum(1))
+    better = terms.sum(1) < -TOLERANCE * terms.abs().sum(1) - rounding
     return better & ~same_decision(left, right)
 
 

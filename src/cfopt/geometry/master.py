@@ -119,9 +119,10 @@ class Master:
         self.grid = grid if grid is not None and grid.integer.any() else None
         self._max_nodes = max_nodes
 
-    def add(self, normals: Array, limits: Array) -> None:
-        """Add the cuts `normals @ u <= limits`: `(c, p), (c,)`."""
-        self.system = self.system.with_rows(normals, np.full(len(limits), -np.inf), limits)
+    def add(self, normals: Array, limits: Array, rounding: Array) -> None:
+        """Add the cuts `normals @ u <= limits`: `(c, p), (c,), (c,)`."""
+        below = np.full(len(limits), -np.inf)
+        self.system = self.system.with_rows(normals, below, limits, rounding)
 
     def solve(self) -> Nearest:
         """The cheapest change, the bound that proves it, or a proof that there is none."""
@@ -187,7 +188,7 @@ def _relax(system: System, norm: Norm) -> Nearest:
     nothing = Leaf(np.zeros(len(system.matrix)))
     if (system.lower > system.upper).any():
         return Nearest(None, np.inf, nothing)
-    found = norm.nearest(system)
+    found = norm.nearest(system.tightened()) or norm.nearest(system)
     if found is not None:
         bound = max(0.0, norm.bound(system, found.multipliers))
         return Nearest(found.values, bound, Leaf(found.multipliers))

@@ -24,6 +24,8 @@ class System:
         lower, upper: `(p,)`.
         matrix: `(k, p)`.
         row_lower, row_upper: `(k,)`.
+        rounding: by how much an upper limit should be undercut, so that rounding elsewhere does
+            not break it, `(k,)`. Solutions respect it where they can; proofs do without.
     """
 
     lower: Array
@@ -31,13 +33,16 @@ class System:
     matrix: Array
     row_lower: Array
     row_upper: Array
+    rounding: Array
 
     @classmethod
     def box(cls, lower: Array, upper: Array) -> System:
         """Bounds alone."""
-        return cls(lower, upper, np.empty((0, len(lower))), np.empty(0), np.empty(0))
+        return cls(lower, upper, np.empty((0, len(lower))), *[np.empty(0)] * 3)
 
-    def with_rows(self, matrix: Array, row_lower: Array, row_upper: Array) -> System:
+    def with_rows(
+        self, matrix: Array, row_lower: Array, row_upper: Array, rounding: Array | float = 0.0
+    ) -> System:
         """The system with more rows, each scaled to norm 1 (0 stays 0)."""
         norm = np.linalg.norm(matrix, axis=1)
         norm[norm == 0] = 1.0
@@ -46,7 +51,12 @@ class System:
             matrix=np.concatenate([self.matrix, matrix / norm[:, None]]),
             row_lower=np.concatenate([self.row_lower, row_lower / norm]),
             row_upper=np.concatenate([self.row_upper, row_upper / norm]),
+            rounding=np.concatenate([self.rounding, rounding / norm]),
         )
+
+    def tightened(self) -> System:
+        """The system whose solutions keep off their upper limits by the rounding."""
+        return replace(self, row_upper=self.row_upper - self.rounding)
 
     def within(self, lower: Array, upper: Array) -> System:
         """The system with other bounds."""

@@ -50,13 +50,13 @@ def _project(task: Task) -> Points:
     model = AffineTask(task)
     factual = model.task.factual.numpy()
     cuts = [Cut(decision, Quantifier.GIVEN) for decision in factual]
-    normals, limits = (
+    normals, limits, rounding = (
         np.concatenate(parts)
         for parts in zip(
             *(cut.half_spaces(model, row) for row, cut in enumerate(cuts)), strict=True
         )
     )
-    excess = np.maximum(0.0, -limits)
+    excess = np.where(limits < 0, rounding - limits, 0.0)
     length = np.linalg.norm(normals, axis=1)
     steepest = np.abs(normals).argmax(axis=1)
     every = np.arange(len(cuts))

@@ -104,6 +104,7 @@ class _Run:
                 self.u[row] = change
             else:
                 hopeless = self.cuts[row].hopeless
+                self.u[row] = 0.0  # there is no better place than where it began
                 ended[row] = "" if hopeless else "the master problem could not be solved"
         asked = [row for row in self.rows if row not in ended]
         if asked:

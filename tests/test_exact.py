@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from conftest import another, normal, random_linear
-from independent import is_feasible, nearest_l1, nearest_l2
 
 import cfopt
 from cfopt.datasets import synthetic
 from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack, Oracle
 from cfopt.testing import SearchContract
+from conftest import another, normal, random_linear
+from independent import is_feasible, nearest_l1, nearest_l2
 
 
 def _affine(pipeline: cfopt.Pipeline) -> tuple[np.ndarray, np.ndarray]:
@@ -290,8 +290,8 @@ def test_mixed_features_are_optimal_against_all_whole_number_choices(make) -> No
             flat = np.abs(g[:, 0]) < 1e-12
             if (h[flat] < -1e-9).any():
                 continue
-            low = max((h[k] / g[k, 0] for k in np.flatnonzero(~flat) if g[k, 0] < 0))
-            high = min((h[k] / g[k, 0] for k in np.flatnonzero(~flat) if g[k, 0] > 0))
+            low = max(h[k] / g[k, 0] for k in np.flatnonzero(~flat) if g[k, 0] < 0)
+            high = min(h[k] / g[k, 0] for k in np.flatnonzero(~flat) if g[k, 0] > 0)
             if low > high + 1e-12:
                 continue
             change = np.append(choice - x0[:5], np.clip(0.0, low, high)) / scale

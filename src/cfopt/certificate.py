@@ -64,8 +64,8 @@ class Certificate(ABC):
         """What any explanation costs at least, computed anew; inf if there is none."""
 
     @abstractmethod
-    def decisions(self) -> Array:
-        """The decisions that must be feasible for the proof to hold, `(K, m)`."""
+    def decisions(self) -> list[Array]:
+        """The decisions that must be feasible for the proof to hold, `(m,)` each."""
 
     @abstractmethod
     def clash(self, model: AffineTask, row: int) -> Clash:
@@ -98,10 +98,9 @@ class CutProof(Certificate):
         """What the multipliers prove of a fresh system."""
         return proved_bound(self.system(model, row), model.norm, self.tree, model.grid(row))
 
-    def decisions(self) -> Array:
+    def decisions(self) -> list[Array]:
         """Those of the cuts, rays apart."""
-        found = [cut.decision for cut in self.cuts if not cut.ray]
-        return np.array(found).reshape(len(found), -1)
+        return [cut.decision for cut in self.cuts if not cut.ray]
 
     def clash(self, model: AffineTask, row: int) -> Clash:
         """The cuts and limits with a multiplier; of several branches, those of any."""
@@ -169,9 +168,9 @@ class ListProof(Certificate):
             bounds[k] = max(bounds[k], proof.bound(model, row) if own else 0.0)
         return bounds
 
-    def decisions(self) -> Array:
+    def decisions(self) -> list[Array]:
         """None but those on the list."""
-        return np.empty((0, 1))
+        return []
 
     def clash(self, model: AffineTask, row: int) -> Clash:
         """That of what every decision must meet; else the limits that take part anywhere."""

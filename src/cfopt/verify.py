@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -84,7 +85,8 @@ def recheck(task: Task, certificates: Sequence[Certificate | None]) -> Proof:
     model = AffineTask(task)
     problem = model.task.pipeline.problem
     for row, proof in given.items():
-        if problem.audit(proof.decisions()):
+        decisions = proof.decisions()
+        if decisions and problem.audit(np.stack(decisions)):
             continue  # a decision that is not feasible proves nothing
         bound[row] = proof.bound(model, row)
         if bound[row] == torch.inf:

@@ -14,6 +14,8 @@ from cfopt.types import Array
 
 #: How far, at most, a solver's answer may break a limit: rows have norm 1.
 _BREACH = 1e-7
+#: By what part of the cost an answer may be above its bound.
+_GAP = 1e-8
 
 
 class Norm(ABC):
@@ -39,14 +41,23 @@ class Norm(ABC):
         """What every solution costs at least, whatever the multipliers."""
 
     def nearest(self, system: System) -> Optimum | None:
-        """The cheapest solution of a system; None if there is none, or no solver finds it."""
+        """The cheapest solution of a system; None if there is none, or no solver finds it.
+
+        An answer counts once its own multipliers prove it; failing that, the cheapest there is.
+        """
+        best: Optimum | None = None
         for found in self.attempts(system):
             if found is None or not np.isfinite(found.values).all():
                 continue
             size = max(1.0, float(np.abs(found.values).max(initial=0.0)))
-            if system.breach(found.values) <= _BREACH * size:
+            if system.breach(found.values) > _BREACH * size:
+                continue
+            cost = self(found.values)
+            if cost - self.bound(system, found.multipliers) <= _GAP * max(cost, _GAP):
                 return found
-        return None
+            if best is None or cost < self(best.values):
+                best = found
+        return best
 
 
 class Euclidean(Norm):

@@ -1,0 +1,270 @@
+"""Proofs: what multipliers prove is true whatever they are, and nothing else is claimed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import cfopt
+from cfopt.certificate import CutProof
+from cfopt.geometry import (
+    PROOF_RADIUS,
+    Euclidean,
+    Grid,
+    Leaf,
+    Master,
+    Split,
+    System,
+    Taxicab,
+    norms,
+    proved_bound,
+)
+from cfopt.problems import Finite
+from cfopt.search.step import StepProblem, nearest_in_box
+from conftest import another, normal, random_linear
+from independent import is_feasible, nearest_l1, nearest_l2
+
+
+def _random_system(rng: np.random.Generator) -> System:
+    size, rows = int(rng.integers(1, 5)), int(rng.integers(1, 7))
+    lower = np.where(rng.random(size) < 0.5, -rng.random(size) * 3, -np.inf)
+    upper = np.where(rng.random(size) < 0.5, rng.random(size) * 3, np.inf)
+    held = rng.random(size) < 0.15
+    lower[held], upper[held] = 0.0, 0.0
+    matrix = rng.standard_normal((rows, size))
+    low = np.where(rng.random(rows) < 0.3, -rng.random(rows) * 2 - 1, -np.inf)
+    high = np.where(rng.random(rows) < 0.8, rng.standard_normal(rows), np.inf)
+    return System.box(lower, upper).with_rows(matrix, np.minimum(low, high), high)
+
+
+def _rows(system: System) -> tuple[np.ndarray, np.ndarray]:
+    """All finite limits as `g u <= h`."""
+    eye = np.eye(len(system.lower))
+    g = np.concatenate([system.matrix, -system.matrix, eye, -eye])
+    h = np.concatenate([system.row_upper, -system.row_lower, system.upper, -system.lower])
+    return g[np.isfinite(h)], h[np.isfinite(h)]
+
+
+@pytest.mark.parametrize(("norm", "nearest"), [(Euclidean(), nearest_l2), (Taxicab(), nearest_l1)])
+def test_masters_agree_with_other_solvers_and_any_multipliers_bound_them(norm, nearest) -> None:
+    rng = np.random.default_rng(0)
+    outcomes = set()
+    for _ in range(150):
+        system = _random_system(rng)
+        g, h = _rows(system)
+        found = Master(system, norm).solve()
+        if is_feasible(g, h):
+            best = nearest(g, h)
+            assert found.u is not None
+            assert system.breach(found.u) <= 1e-9
+            assert norm(found.u) == pytest.approx(best, rel=1e-6, abs=1e-7)
+            assert found.bound == pytest.approx(best, rel=1e-6, abs=1e-7)
+            outcomes.add("nearest")
+        else:
+            best = np.inf
+            assert found.u is None
+            assert found.bound == np.inf
+            outcomes.add("none")
+        for _ in range(5):
+            wild = Leaf(rng.standard_normal(len(system.matrix)) * 10 ** rng.uniform(-2, 2))
+            assert proved_bound(system, norm, wild) <= best * (1 + 1e-6) + 1e-6
+    assert outcomes == {"nearest", "none"}
+
+
+def test_branching_proves_only_what_whole_numbers_allow() -> None:
+    # 0.4 <= u <= 0.6 has no whole number in it.
+    system = System.box(np.array([-5.0]), np.array([5.0]))
+    system = system.with_rows(np.array([[1.0]]), np.array([0.4]), np.array([0.6]))
+    grid = Grid(np.zeros(1), np.ones(1), np.array([True]))
+    found = Master(system, Euclidean(), grid).solve()
+    assert found.bound == np.inf
+    assert proved_bound(system, Euclidean(), found.tree, grid) == np.inf
+    free = Grid(np.zeros(1), np.ones(1), np.array([False]))
+    assert proved_bound(system, Euclidean(), found.tree, free) == 0
+    assert proved_bound(system, Euclidean(), found.tree, None) == 0
+    # A tree that skips a whole number proves nothing about it.
+    wide = System.box(np.array([-5.0]), np.array([5.0]))
+    wide = wide.with_rows(np.array([[1.0]]), np.array([0.4]), np.array([1.6]))
+    tree = Split(0, 0, Leaf(np.array([-1.0])), Leaf(np.array([0.0])))
+    assert proved_bound(wide, Euclidean(), tree, grid) <= 1.0
+
+
+def test_multipliers_of_another_system_prove_nothing() -> None:
+    system = System.box(np.full(1, -np.inf), np.full(1, np.inf))
+    assert proved_bound(system, Euclidean(), Leaf(np.ones(3))) == 0
+
+
+def test_a_clash_within_rounding_is_none() -> None:
+    open_box = System.box(np.full(1, -np.inf), np.full(1, np.inf))
+    rows = np.array([[1.0], [-1.0]])
+    touching = open_box.with_rows(rows, np.full(2, -np.inf), np.array([1.0, -1.0]))
+    assert touching.radius(np.ones(2)) == 0
+    apart = open_box.with_rows(rows, np.full(2, -np.inf), np.array([1.0, -1.0 - 1e-6]))
+    assert apart.radius(np.ones(2)) == np.inf
+    tilted = open_box.with_rows(
+        np.array([[1.0], [-1.0]]), np.full(2, -np.inf), np.array([1.0, -2.0])
+    )
+    assert tilted.radius(np.array([1.0, 1.0 + 1e-3])) < PROOF_RADIUS
+
+
+def _clashing() -> tuple[cfopt.Pipeline, cfopt.Criterion]:
+    """Costs (x, -x, 0.5): the third decision can never be the best."""
+    layer = torch.nn.Linear(1, 3).double()
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[1.0], [-1.0], [0.0]]))
+        layer.bias.copy_(torch.tensor([0.0, 0.0, 0.5]))
+    wanted = cfopt.Absolute(torch.tensor([0.0, 0.0, 1.0]))
+    return cfopt.Pipeline(layer, Finite(torch.eye(3))), wanted
+
+
+class _Tampered(cfopt.Search):
+    """Cutting planes whose certificates are changed before they are handed over."""
+
+    def __init__(self, change) -> None:
+        self.change = change
+
+    def steps(self, task: cfopt.Task):
+        for progress in cfopt.CuttingPlane().steps(task):
+            done = progress.finished
+            if done is not None:
+                done = replace(done, certificates=tuple(map(self.change, done.certificates)))
+            yield replace(progress, finished=done)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda proof: replace(proof, tree=Leaf(0 * proof.tree.multipliers)),
+        lambda proof: replace(proof, tree=Leaf(proof.tree.multipliers[:1])),
+        lambda proof: replace(proof, cuts=proof.cuts[:1], tree=Leaf(np.array([1e9]))),
+        lambda proof: CutProof((), Leaf(np.empty(0)), hopeless=True),
+        lambda proof: None,
+    ],
+)
+def test_a_certificate_that_proves_nothing_is_not_reported(change) -> None:
+    pipeline, wanted = _clashing()
+    assert cfopt.explain([[1.0]], pipeline, wanted).status == ("proved infeasible",)
+    e = cfopt.explain([[1.0]], pipeline, wanted, search=_Tampered(change))
+    assert e.status == ("best effort",)
+    assert e.clash == (None,)
+
+
+def test_bounds_are_computed_anew_and_never_exceed_the_optimum(grid: cfopt.Pipeline) -> None:
+    x0 = normal(10, 4)
+    criterion = cfopt.Absolute(another(grid, x0))
+    best = cfopt.explain(x0, grid, criterion)
+
+    def exaggerate(proof: CutProof) -> CutProof:
+        return replace(proof, tree=Leaf(3 * proof.tree.multipliers + 0.1))
+
+    e = cfopt.explain(x0, grid, criterion, search=_Tampered(exaggerate))
+    assert e.valid.all()
+    assert (e.bound <= best.loss * (1 + 1e-9)).all()
+    assert not e.optimal.all()
+
+
+def test_a_cut_from_an_infeasible_decision_proves_nothing() -> None:
+    calls = []
+
+    def function(costs: np.ndarray) -> np.ndarray:
+        calls.append(costs)
+        best = np.zeros(3)
+        best[costs.argmin()] = 1.0
+        # After the first solves it cheats: half of everything is no decision.
+        return best if len(calls) <= 2 else np.full(3, 0.5) * np.sign(costs.min())
+
+    pipeline, wanted = _clashing()
+    problem = cfopt.problems.Oracle(
+        function, 3, is_feasible=lambda y: bool((y * (1 - y) == 0).all())
+    )
+    e = cfopt.explain([[1.0]], cfopt.Pipeline(pipeline.predictor, problem), wanted)
+    assert e.status != ("proved infeasible",)
+    assert not e.valid.any()
+
+
+def test_where_the_first_solver_fails_another_takes_over(grid, monkeypatch) -> None:
+    x0 = normal(8, 4)
+    criterion = cfopt.Absolute(another(grid, x0))
+    expected = cfopt.explain(x0, grid, criterion)
+    for answer in (
+        lambda *args: (np.zeros(4), 0.0, -1, {"lam": np.zeros(9)}),
+        lambda *args: (np.full(args[0].shape[0], np.nan), 0.0, 1, {"lam": np.zeros(99)}),
+        lambda *args: (np.full(args[0].shape[0], 7.0), 0.0, 1, {"lam": np.zeros(99)}),
+    ):
+        monkeypatch.setattr(norms.daqp, "solve", answer)
+        e = cfopt.explain(x0, grid, criterion, search=cfopt.CuttingPlane())
+        assert e.optimal.all()
+        assert torch.allclose(e.loss, expected.loss, rtol=1e-6)
+
+
+def test_where_every_solver_fails_nothing_is_claimed(grid, monkeypatch) -> None:
+    x0 = normal(4, 4)
+    criterion = cfopt.Absolute(another(grid, x0))
+    monkeypatch.setattr(norms, "_by_daqp", lambda system: None)
+    monkeypatch.setattr(norms, "solve_qp", lambda *args: None)
+    e = cfopt.explain(x0, grid, criterion, search=cfopt.CuttingPlane())
+    assert set(e.status) == {"best effort"}
+    assert "master problem could not be solved" in e.message[0]
+    assert (e.bound == 0).all()
+    # Auto goes on with a search that needs no master.
+    e = cfopt.explain(x0, grid, criterion)
+    assert e.valid.all()
+    assert "cutting planes, then sequential" in e.method[0]
+
+
+def test_a_wrong_claim_of_infeasibility_by_the_solver_is_not_believed(monkeypatch) -> None:
+    pipeline, _ = _clashing()
+    wanted = cfopt.Absolute(torch.tensor([1.0, 0.0, 0.0]))
+    monkeypatch.setattr(norms.Euclidean, "nearest", lambda self, system: None)
+    e = cfopt.explain([[1.0]], pipeline, wanted, search=cfopt.CuttingPlane())
+    assert e.status == ("best effort",)
+
+
+def test_the_nearest_point_of_a_box_and_a_half_space_is_that_of_a_quadratic_program() -> None:
+    rng = np.random.default_rng(2)
+    normal_, limit = rng.standard_normal((200, 4)), -3 * rng.random(200)
+    lower, upper = -rng.random((200, 4)), rng.random((200, 4))
+    penalty = np.full(200, 1e4)
+    u, price = nearest_in_box(normal_, limit, lower, upper, penalty)
+    problem = StepProblem(False, np.empty((0, 4)), np.empty(0), np.empty(0))
+    met = 0
+    for row in range(200):
+        found = problem.solve(
+            normal_[row : row + 1], limit[row : row + 1], lower[row], upper[row], 1e4
+        )
+        assert found is not None
+        assert np.allclose(found.u, u[row], atol=1e-5)
+        if found.met:
+            met += 1
+            assert price[row] == pytest.approx(found.price, rel=1e-5, abs=1e-7)
+    assert 20 < met < 180
+
+
+def test_step_problems_in_the_taxicab_norm_are_those_of_linear_programming() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        normals, limits = rng.standard_normal((3, 4)), -rng.random(3)
+        problem = StepProblem(True, np.ones((1, 4)), np.array([-1.0]), np.array([1.0]))
+        found = problem.solve(normals, limits, np.full(4, -2.0), np.full(4, 2.0), 1e4)
+        eye = np.eye(4)
+        g = np.concatenate([normals, np.ones((1, 4)), -np.ones((1, 4)), eye, -eye])
+        h = np.concatenate([limits, [1.0, 1.0], np.full(8, 2.0)])
+        best = nearest_l1(g, h)
+        assert found is not None
+        assert found.met == np.isfinite(best)
+        if found.met:
+            assert np.abs(found.u).sum() == pytest.approx(best, abs=1e-4)
+
+
+def test_an_affine_map_with_constant_costs_ends_in_a_proof() -> None:
+    pipeline = cfopt.Pipeline(random_linear(3, 4, bias=0.0), Finite(torch.eye(4)))
+    with torch.no_grad():
+        pipeline.predictor.weight.zero_()
+        pipeline.predictor.bias.copy_(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    x0 = normal(2, 3)
+    for criterion in (cfopt.Absolute(torch.eye(4)[2]), cfopt.Epsilon(0.5), cfopt.Epsilon(4.0)):
+        e = cfopt.explain(x0, pipeline, criterion)
+        assert set(e.status) == {"proved infeasible"}, criterion

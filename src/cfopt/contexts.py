@@ -70,6 +70,16 @@ class Contexts:
         known.check(x[0].numel())
         return cls(x, known, labels)
 
+    def alike(self, given: Any, pipeline: Pipeline) -> Tensor:
+        """More contexts of the same kind, in any form: `(N, ...)`."""
+        x = Contexts.of(given, pipeline, self.features, "reference").x
+        if x.shape[1:] != self.x.shape[1:]:
+            raise InputError(
+                f"reference needs contexts of shape {tuple(self.x.shape[1:])}, as x0 has; got "
+                f"{tuple(x.shape[1:])}."
+            )
+        return x
+
     @property
     def finite(self) -> Tensor:
         """Which rows have only finite values, `(B,)`."""

@@ -38,18 +38,20 @@ class Domain:
             return None
         origin = x0.flatten(1)
         limits = features.limits(origin.shape[1])
-        lower, upper = (
-            torch.where(
-                torch.from_numpy(limits.immutable | one_way).to(origin.device),
-                origin,
-                torch.from_numpy(bound).to(origin),
-            )
-            for bound, one_way in (
-                (limits.lower, limits.increase),
-                (limits.upper, limits.decrease),
-            )
+        # Whole numbers that are off by rounding are those that are meant.
+        whole = torch.from_numpy(limits.integer).to(origin.device)
+        held = torch.where(whole, origin.round(), origin)
+        lower, upper = (torch.from_numpy(b).to(origin) for b in (limits.lower, limits.upper))
+        up, down = (
+            torch.from_numpy(limits.immutable | one_way).to(origin.device)
+            for one_way in (limits.increase, limits.decrease)
         )
-        return cls(origin, lower, upper, limits)
+        return cls(
+            origin,
+            torch.where(up, torch.maximum(held, lower), lower).expand_as(origin),
+            torch.where(down, torch.minimum(held, upper), upper).expand_as(origin),
+            limits,
+        )
 
     def __getitem__(self, rows: Tensor) -> Domain:
         """The domain of some rows."""
@@ -93,8 +95,8 @@ class Domain:
         for group in self.limits.groups:
             columns = list(group)
             score = flat[:, columns].clone()
-            score[self.upper[:, columns] < 1] = -torch.inf  # held at 0
-            score[self.lower[:, columns] > 0] = torch.inf  # held at 1
+            score[self.upper[:, columns] < 0.5] = -torch.inf  # held at 0
+            score[self.lower[:, columns] > 0.5] = torch.inf  # held at 1
             chosen = torch.zeros_like(score)
             chosen.scatter_(1, score.argmax(1, keepdim=True), 1.0)
             rounded[:, columns] = chosen
@@ -114,7 +116,9 @@ class Domain:
     def allows(self, x: Tensor) -> Tensor:
         """Whether each context is allowed: `(B, ...) -> (B,)`."""
         host = x.flatten(1).double().cpu().numpy()
-        lower, upper = self.lower.double().cpu().numpy(), self.upper.double().cpu().numpy()
+        # What cannot change has bounds of its own, which may be outside of those of all rows.
+        lower = np.maximum(self.lower.double().cpu().numpy(), self.limits.lower)
+        upper = np.minimum(self.upper.double().cpu().numpy(), self.limits.upper)
         slack = _TOLERANCE * np.maximum(1.0, np.abs(host))
         allowed = ((host >= lower - slack) & (host <= upper + slack)).all(1)
         integer = self.limits.integer
@@ -160,7 +164,8 @@ class Domain:
                 return f"{limits.names[j]!r} needs to be a whole number, is {x[j]:g}"
         for k in range(len(limits.matrix)):
             total = float(limits.matrix[k] @ x)
-            if total < limits.row_lower[k] or total > limits.row_upper[k]:
+            room = _TOLERANCE * max(1.0, float(np.abs(limits.matrix[k]) @ np.abs(x)))
+            if total < limits.row_lower[k] - room or total > limits.row_upper[k] + room:
                 least, most = limits.row_lower[k], limits.row_upper[k]
                 return f"{self.describe_sum(k)} is {total:g}, not between {least:g} and {most:g}"
         return "it is outside of what is allowed"

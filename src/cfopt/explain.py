@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -63,6 +64,7 @@ def explain(
     # Gradients are needed even where the caller has switched them off.
     with torch.inference_mode(False), pipeline.deployed():
         contexts = Contexts.of(x0, pipeline, features)
+        known = None if reference is None else contexts.alike(reference, pipeline)
         ledger = Ledger(contexts, pipeline.problem)
         nearness = _scaled(proximity, contexts)
         task = _pose(ledger, pipeline, criterion, nearness, float(margin))
@@ -70,7 +72,7 @@ def explain(
         open_rows = ledger.open_rows()
         if len(open_rows):
             remaining = task[open_rows]
-            search = _with_reference(search, reference, contexts, pipeline)
+            search = _with_reference(search, known, remaining)
             points = _run(search, remaining, on_progress)
             _settle(ledger, remaining, open_rows, points)
     return ledger.close(task)
@@ -109,7 +111,7 @@ def _scaled(proximity: Proximity, contexts: Contexts) -> Proximity:
     scale = contexts.features.scale
     if proximity.scale is None and scale is not None:
         shaped = torch.as_tensor(scale, dtype=torch.float64).reshape(contexts.x.shape[1:])
-        proximity = type(proximity)(shaped)
+        proximity = replace(proximity, scale=shaped)
     return proximity.bind(contexts.x)
 
 
@@ -156,22 +158,12 @@ def _settle_at_start(ledger: Ledger, task: Task) -> None:
     ledger.record(rows, start.origin, verdict)
 
 
-def _with_reference(
-    search: Search, reference: Any, contexts: Contexts, pipeline: Pipeline
-) -> Search:
+def _with_reference(search: Search, known: Tensor | None, task: Task) -> Search:
     """The search, with reference contexts for the rows to which it finds no answer."""
-    if reference is None:
+    if known is None:
         return search
-    given = Contexts.of(reference, pipeline, contexts.features, "reference")
-    if given.x.shape[1:] != contexts.x.shape[1:]:
-        raise InputError(
-            f"reference needs contexts of shape {tuple(contexts.x.shape[1:])}, as x0 has; got "
-            f"{tuple(given.x.shape[1:])}."
-        )
-    usable = given.x.clone()
-    usable[~given.finite] = torch.nan  # keeps the numbering; nothing holds there
-    polish = Sequential(restarts=0)
-    return Chain((search, Polished(Reference(usable), polish)))
+    start, polish = Reference(known), Sequential(restarts=0)
+    return Chain((search, start if polish.refusal(task) else Polished(start, polish)))
 
 
 def _run(search: Search, task: Task, on_progress: Callable[[Progress], None] | None) -> Points:

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -36,10 +37,16 @@ class LinearLimit:
     upper: float = math.inf
 
     def __post_init__(self) -> None:
-        given = self.coefficients
-        plain = dict(given) if isinstance(given, Mapping) else tuple(float(c) for c in given)
+        plain = _plain("The coefficients of LinearLimit", self.coefficients)
+        if not isinstance(plain, (dict, tuple)):
+            raise InputError(f"LinearLimit needs coefficients by feature, got {plain!r}.")
         object.__setattr__(self, "coefficients", plain)
-        if math.isnan(self.lower) or math.isnan(self.upper) or self.lower > self.upper:
+        for name in ("lower", "upper"):
+            value = _plain(f"{name} of LinearLimit", getattr(self, name))
+            if not isinstance(value, float) or math.isnan(value):
+                raise InputError(f"LinearLimit needs one number for {name}, got {value!r}.")
+            object.__setattr__(self, name, value)
+        if self.lower > self.upper or self.lower == math.inf or self.upper == -math.inf:
             raise InputError(
                 f"LinearLimit needs lower <= upper, got {self.lower:g} and {self.upper:g}."
             )
@@ -77,27 +84,32 @@ class Features:
 
     def __post_init__(self) -> None:
         if self.names is not None:
-            names = tuple(str(name) for name in self.names)
+            names = tuple(str(name) for name in _listed("names", self.names))
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
                 raise InputError(f"Features needs names that differ; {twice[0]!r} occurs twice.")
             object.__setattr__(self, "names", names)
         if self.scale is not None:
-            scale = torch.as_tensor(self.scale, dtype=torch.float64).reshape(-1)
-            check_scale(scale)
-            object.__setattr__(self, "scale", tuple(scale.tolist()))
+            plain = _plain("scale of Features", self.scale)
+            if not isinstance(plain, tuple):
+                raise InputError(f"scale of Features needs one number a feature, got {plain!r}.")
+            check_scale(torch.tensor(plain, dtype=torch.float64))
+            object.__setattr__(self, "scale", plain)
         if self.names is not None and self.scale is not None and len(self.names) != len(self.scale):
             raise InputError(
                 f"Features needs as many scales as names, got {len(self.scale)} and "
                 f"{len(self.names)}."
             )
         for name in ("lower", "upper"):
-            object.__setattr__(self, name, _plain(getattr(self, name)))
+            object.__setattr__(self, name, _plain(f"{name} of Features", getattr(self, name)))
         for name in ("immutable", "only_increase", "only_decrease", "integer"):
             object.__setattr__(self, name, _listed(name, getattr(self, name)))
-        groups = tuple(_listed("one_hot", group) for group in self.one_hot)
+        groups = tuple(_listed("one_hot", group) for group in _listed("one_hot", self.one_hot))
         object.__setattr__(self, "one_hot", groups)
-        object.__setattr__(self, "linear", tuple(self.linear))
+        object.__setattr__(self, "linear", _listed("linear", self.linear))
+        for limit in self.linear:
+            if not isinstance(limit, LinearLimit):
+                raise InputError(f"linear of Features needs LinearLimit objects, got {limit!r}.")
         if self.names is not None:
             self.limits(len(self.names))  # so that contradictions are found where they are written
 
@@ -133,7 +145,7 @@ class Features:
         members = [j for group in groups for j in group]
         lower[members] = np.maximum(lower[members], 0.0)
         upper[members] = np.minimum(upper[members], 1.0)
-        wrong = np.flatnonzero(lower > upper)
+        wrong = np.flatnonzero((lower > upper) | (lower == np.inf) | (upper == -np.inf))
         if len(wrong):
             j = int(wrong[0])
             raise InputError(
@@ -271,19 +283,38 @@ def _check_groups(groups: tuple[tuple[int, ...], ...], index: _Index) -> None:
             seen.add(j)
 
 
-def _plain(values: Any) -> Any:
-    """Bounds without arrays, so that Features can be compared and written down."""
-    if values is None or isinstance(values, (int, float)):
-        return values
-    if isinstance(values, Mapping):
-        return {which: float(value) for which, value in values.items()}
-    return tuple(np.asarray(values, dtype=np.float64).reshape(-1).tolist())
+def _plain(what: str, values: Any) -> Any:
+    """Numbers without arrays, so that Features can be compared and written down.
+
+    None, a float, a tuple of floats, or a dictionary of some by name or number.
+    """
+    if values is None:
+        return None
+    if isinstance(values, pd.Series):
+        values = values.to_dict()
+    try:
+        if isinstance(values, Mapping):
+            return {_which(which): float(value) for which, value in values.items()}
+        if isinstance(values, str):
+            raise TypeError
+        array = values.detach().cpu().numpy() if isinstance(values, Tensor) else values
+        array = np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{what} needs a number, one a feature, or a dictionary of some; got {values!r:.60}."
+        ) from error
+    return float(array) if array.ndim == 0 else tuple(array.reshape(-1).tolist())
 
 
 def _listed(what: str, which: Any) -> tuple[Any, ...]:
-    if isinstance(which, str) or not isinstance(which, (Sequence, np.ndarray, Tensor, set)):
-        raise InputError(f"{what} of Features needs a list of features, got {which!r}.")
-    return tuple(one.item() if isinstance(one, (np.generic, Tensor)) else one for one in which)
+    several = (Sequence, np.ndarray, Tensor, set, pd.Index)
+    if isinstance(which, str) or not isinstance(which, several):
+        raise InputError(f"{what} of Features needs a list, got {which!r:.60}.")
+    return tuple(_which(one) for one in which)
+
+
+def _which(which: Any) -> Any:
+    return which.item() if isinstance(which, (np.generic, Tensor)) else which
 
 
 def check_scale(scale: Tensor) -> None:

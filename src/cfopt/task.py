@@ -27,6 +27,21 @@ class Judgement(NamedTuple):
     holds: Tensor
 
 
+class Look(NamedTuple):
+    """A context judged by a fresh solve; everything `(B, ...)`.
+
+    `holds` only where the context is allowed as well, and the solver did not fail.
+    """
+
+    prices: Tensor
+    rival: Tensor
+    direction: Tensor
+    h: Tensor
+    holds: Tensor
+    loss: Tensor
+    failures: dict[int, str]
+
+
 @dataclass(frozen=True)
 class Task:
     """Find, for each row, the nearest context in which the criterion holds.
@@ -83,10 +98,15 @@ class Task:
         """The best decisions for turned prices: `(B, m) -> Solved`."""
         problem = self.pipeline.problem
         solved = problem.attempt(prices if problem.sense is Sense.MIN else -prices)
-        if problem.binary:
+        return self.snapped(solved)
+
+    def snapped(self, solved: Solved) -> Solved:
+        """Decisions that are known ones up to the solver's tolerance, made these.
+
+        Otherwise the noise between the two would pass for a difference.
+        """
+        if self.pipeline.problem.binary:
             return solved
-        # A decision that is a known one up to the solver's tolerance is that one: otherwise the
-        # noise between the two would pass for a difference.
         decisions = solved.decisions
         for known in (self.factual, self.criterion.pivot(self.factual)):
             decisions = torch.where(same_decision(decisions, known)[:, None], known, decisions)
@@ -137,6 +157,26 @@ class Task:
         terms = prices * direction
         h = terms.sum(1)
         return Judgement(direction, h, h <= tolerance * terms.abs().sum(1))
+
+    def look(self, x: Tensor) -> Look:
+        """Predict, solve and judge contexts, with half of what verification grants."""
+        with torch.no_grad():
+            prices = self.prices(x)
+        rival = self.rival(prices)
+        direction, h, holds = self.judge(prices, rival.decisions, TOLERANCE / 2)
+        if rival.failures:
+            holds[list(rival.failures)] = False
+        if self.domain is not None:
+            holds = holds & self.domain.allows(x)
+        loss = self.proximity(x, self.origin)
+        return Look(prices, rival.decisions, direction, h, holds, loss, rival.failures)
+
+    def proven(self) -> Task:
+        """The task whose optima are proven, for searches whose claims should hold."""
+        problem = self.pipeline.problem
+        if problem.exact() is problem:
+            return self
+        return replace(self, pipeline=Pipeline(self.pipeline.predictor, problem.exact()))
 
     def ties(self, prices: Tensor, optimum: Tensor) -> Tensor:
         """Whether a valid row is valid by equality only: `(B, m), (B, m) -> (B,)`.

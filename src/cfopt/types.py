@@ -110,16 +110,21 @@ class Points:
             traces=tuple(self.traces[i] for i in index) if self.traces else (),
         )
 
+    def all_traces(self) -> tuple[Tensor, ...]:
+        """A trace for each row, empty ones where none were kept."""
+        return self.traces or (torch.empty((0, 3), dtype=self.x.dtype),) * len(self)
+
     @staticmethod
     def gather(parts: list[Points]) -> Points:
         """Join finished rows and put them back into the order of the task."""
         tensors = ("rows", "x", "found", "steps", "solves", "passes")
+        traced = any(part.traces for part in parts)
         joined = Points(
             **{name: torch.cat([getattr(part, name) for part in parts]) for name in tensors},
             notes=tuple(note for part in parts for note in part.notes),
             methods=tuple(method for part in parts for method in part.methods),
             certificates=tuple(proof for part in parts for proof in part.certificates),
-            traces=tuple(trace for part in parts for trace in part.traces),
+            traces=tuple(trace for part in parts for trace in part.all_traces()) if traced else (),
         )
         return joined[joined.rows.argsort()]
 

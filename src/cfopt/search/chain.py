@@ -11,6 +11,7 @@ from torch import Tensor
 from cfopt.search.base import Search
 from cfopt.task import Task
 from cfopt.types import Points, Progress
+from cfopt.verify import verify
 
 
 @dataclass(frozen=True)
@@ -31,55 +32,84 @@ class Chain(Search):
         return next((reason for s in self.searches if (reason := s.refusal(task))), "")
 
     def steps(self, task: Task) -> Iterator[Progress]:
-        """Rows finish as soon as one of the searches answers them, or the last has tried."""
+        """Rows finish as soon as one of the searches answers them, or the last has tried.
+
+        Claims are verified before a row is regarded as answered.
+        """
         rows = torch.arange(len(task), device=task.origin.device)
-        before: Points | None = None
+        before: _Pending | None = None
         step = 0
         for k, search in enumerate(self.searches):
             last = k == len(self.searches) - 1
-            left: list[Points] = []
+            left: list[_Pending] = []
             for progress in search.steps(task[rows]):
                 step += 1
-                done = progress.finished
                 final = None
-                waiting = progress.running + sum(len(part) for part in left)
-                if done is not None and len(done):
-                    done = _joined(before, done, rows)
-                    settled = done.found.cpu() | _hopeless(done)
-                    if not last:
-                        left.append(done[(~settled).nonzero().flatten().to(rows.device)])
-                        final = done[settled.nonzero().flatten().to(rows.device)]
+                if progress.finished is not None and len(progress.finished):
+                    now = _Pending.of(task, rows, progress.finished)
+                    now = now if before is None else now.after(before, progress.finished.rows)
+                    settled = now.points.found.cpu() | _hopeless(now.points)
+                    if last:
+                        settled[:] = True
                     else:
-                        final = done
-                    waiting += len(left[-1]) if not last else 0
+                        left.append(now[(~settled).nonzero().flatten()])
+                    final = now[settled.nonzero().flatten()].points
+                waiting = progress.running + sum(len(part.points) for part in left)
                 yield Progress(step, waiting, len(task), final if final and len(final) else None)
-            left = [part for part in left if len(part)]
-            if last or not left:
+            before = _Pending.gather(left)
+            if before is None:
                 return
-            before = Points.gather(left)
-            rows = before.rows
+            rows = before.points.rows
 
 
-def _joined(before: Points | None, now: Points, rows: Tensor) -> Points:
-    """Points of some rows, numbered as in the whole task, with what they took before."""
-    if before is None:
-        return now
-    old = before[now.rows]
-    methods = [f"{a}, then {b}" for a, b in zip(old.methods, now.methods, strict=True)]
-    notes = [b or a for a, b in zip(old.notes, now.notes, strict=True)]
-    proofs = [
-        b if b is not None else a for a, b in zip(old.certificates, now.certificates, strict=True)
-    ]
-    return replace(
-        now,
-        rows=rows[now.rows],
-        steps=old.steps + now.steps,
-        solves=old.solves + now.solves,
-        passes=old.passes + now.passes,
-        methods=tuple(methods),
-        notes=tuple(notes),
-        certificates=tuple(proofs),
-    )
+@dataclass(frozen=True)
+class _Pending:
+    """Points of some rows of a whole task, verified, and by how much each misses, `(R,)`."""
+
+    points: Points
+    violation: Tensor
+
+    @classmethod
+    def of(cls, task: Task, rows: Tensor, points: Points) -> _Pending:
+        """Verify what a search hands over, numbered as in its own task."""
+        rows = rows[points.rows]
+        verdict = verify(task[rows], points.x)
+        valid = verdict.valid.to(points.found.device)
+        known = replace(points, rows=rows, found=points.found & valid)
+        return cls(known, verdict.violation.nan_to_num(torch.inf))
+
+    def __getitem__(self, order: Tensor) -> _Pending:
+        return _Pending(self.points[order.to(self.points.rows.device)], self.violation[order.cpu()])
+
+    def after(self, before: _Pending, index: Tensor) -> _Pending:
+        """With what the rows took before, and the better of two contexts that both miss."""
+        old, now = before[index], self.points
+        keep = ~now.found.cpu() & (old.violation < self.violation)
+        shape = (-1, *[1] * (now.x.ndim - 1))
+        pairs = zip(old.points.notes, now.notes, strict=True)
+        names = zip(old.points.methods, now.methods, strict=True)
+        proofs = zip(old.points.certificates, now.certificates, strict=True)
+        points = replace(
+            now,
+            x=torch.where(keep.view(shape).to(now.x.device), old.points.x, now.x),
+            steps=old.points.steps + now.steps,
+            solves=old.points.solves + now.solves,
+            passes=old.points.passes + now.passes,
+            notes=tuple("; ".join(dict.fromkeys(filter(None, pair))) for pair in pairs),
+            methods=tuple(f"{a}, then {b}" for a, b in names),
+            certificates=tuple(a if b is None else b for a, b in proofs),
+        )
+        return _Pending(points, torch.where(keep, old.violation, self.violation))
+
+    @staticmethod
+    def gather(parts: list[_Pending]) -> _Pending | None:
+        """All parts in the order of their rows; None if there are none."""
+        parts = [part for part in parts if len(part.points)]
+        if not parts:
+            return None
+        order = torch.cat([part.points.rows for part in parts]).argsort().cpu()
+        violation = torch.cat([part.violation for part in parts])[order]
+        return _Pending(Points.gather([part.points for part in parts]), violation)
 
 
 def _hopeless(points: Points) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cfopt.proximity import L1
 from cfopt.search.step import StepProblem, nearest_in_box
-from cfopt.task import TOLERANCE, Task
+from cfopt.task import TOLERANCE, Look, Task
 from cfopt.types import Array, Quantifier
 
 Rows: TypeAlias = NDArray[np.intp]
@@ -21,7 +21,7 @@ Rows: TypeAlias = NDArray[np.intp]
 _GOOD, _VERY_GOOD = 0.1, 0.7
 #: How the trust region shrinks and grows.
 _SHRINK, _GROW = 0.4, 2.5
-#: The radius at which a climb has come to rest, in units of the features' scales.
+#: The radius at which a climb has come to rest.
 _AT_REST = 1e-5
 #: A predicted improvement below this part of the merit is none.
 _NO_MORE = 1e-7
@@ -39,14 +39,12 @@ class Climbed:
 
     Arguments:
         x: the best valid context seen, or the least violating one, `(R, ...)`.
-        found: whether it is valid, `(R,)`.
         loss: its proximity; inf where nothing valid was seen, `(R,)`.
         solves, passes: what it took, `(R,)`.
         failures: why the solver failed on the way, by row.
     """
 
     x: Tensor
-    found: Tensor
     loss: Tensor
     solves: Tensor
     passes: Tensor
@@ -67,20 +65,24 @@ class Climb:
 
     Arguments:
         task: with the start of each climb.
+        length: the size of a typical change of each row, in units of the features' scales, `(R,)`;
+            u is measured in it, so that nothing depends on the units of x.
         bundle: how many decisions to keep.
-        radius: of the first trust region, in units of the features' scales.
+        radius: of the first trust region.
     """
 
-    def __init__(self, task: Task, bundle: int, radius: float) -> None:
+    def __init__(self, task: Task, length: Array, bundle: int, radius: float) -> None:
         self.task = task
         self.origin: Array = task.origin.flatten(1).double().cpu().numpy()
         count, size = self.origin.shape
         scale = task.proximity.scale
-        self.scale: Array = (
+        self.scale: Array = length[:, None] * (
             np.ones(size)
             if scale is None
             else torch.as_tensor(scale).flatten().double().cpu().numpy()
         )
+        self.power = 1 if isinstance(task.proximity, L1) else 2
+        self.length = length
         self.lower, self.upper, self.problems = self._limits()
         # Then a step towards one cut has a simple form.
         self.simple = not self.problems[0].taxicab and not len(self.problems[0].matrix)
@@ -116,7 +118,7 @@ class Climb:
         matrix, least, most = domain.sums()
         here = self.origin @ matrix.T
         problems = [
-            StepProblem(taxicab, matrix * self.scale, least - here[row], most - here[row])
+            StepProblem(taxicab, matrix * self.scale[row], least - here[row], most - here[row])
             for row in range(count if len(matrix) else 1)
         ]
         return lower, upper, problems
@@ -128,11 +130,9 @@ class Climb:
                 break
             self._advance()
         device = self.best_x.device
-        loss = torch.from_numpy(self.best_loss).to(device)
         return Climbed(
             x=self.best_x,
-            found=loss < torch.inf,
-            loss=loss,
+            loss=torch.from_numpy(self.best_loss).to(device),
             solves=torch.from_numpy(self.solves).to(device),
             passes=torch.from_numpy(self.passes).to(device),
             failures=self.failures,
@@ -257,10 +257,10 @@ class Climb:
             slope[:, k] = gradient.flatten(1).double().cpu().numpy()
         self.passes[rows] += 1 + np.minimum(self.seen[rows], known)
         unit = self.unit[rows]
-        return value / unit[:, None], slope * self.scale / unit[:, None, None]
+        return value / unit[:, None], slope * self.scale[rows, None] / unit[:, None, None]
 
     def _contexts(self, rows: Rows, u: Array) -> Tensor:
-        flat = torch.from_numpy(self.origin[rows] + self.scale * u)
+        flat = torch.from_numpy(self.origin[rows] + self.scale[rows] * u)
         x = flat.reshape(-1, *self.best_x.shape[1:]).to(self.best_x)
         domain = self.task.domain
         return x if domain is None else domain[torch.from_numpy(rows).to(x.device)].clamp(x)
@@ -269,46 +269,40 @@ class Climb:
         """Predict and solve at some changes; remember what is valid, and what was decided."""
         task = self.task[torch.from_numpy(rows).to(self.best_x.device)]
         x = self._contexts(rows, u)
-        with torch.no_grad():
-            prices = task.prices(x)
-        rival = task.rival(prices)
-        judged = task.judge(prices, rival.decisions, TOLERANCE / 2)
-        self.passes[rows] += 1
-        self.solves[rows] += int(task.calls_solver)
-        self.failures |= {int(rows[i]): reason for i, reason in rival.failures.items()}
-        f = task.proximity(x, task.origin)
-        h = judged.h
-        self._remember(task, rows, x, h, judged.holds, f)
+        seen = task.look(x)
+        self._count(rows)
+        self.failures |= {int(rows[i]): reason for i, reason in seen.failures.items()}
+        self._remember(task, rows, x, seen)
         first = self.unit[rows] == 0
-        size = (prices * judged.direction).abs().sum(1).double().cpu().numpy()
-        self.unit[rows[first]] = np.maximum(size[first], 1e-12)
+        size = (seen.prices * seen.direction).abs().sum(1).double().cpu().numpy()
+        values = (seen.prices * seen.rival).abs().sum(1).double().cpu().numpy()
+        self.unit[rows[first]] = np.maximum(size, 1e-6 * values + 1e-300)[first]
         # Below the tolerance the criterion holds: no more is asked for.
-        relative = np.where(judged.holds.cpu().numpy(), 0.0, h.double().cpu().numpy())
+        small = TOLERANCE / 2 * size
+        excess = seen.h.double().cpu().numpy()
         return _Seen(
-            f=f.double().cpu().numpy(),
-            h=relative / self.unit[rows],
-            some=_some(task, prices, rival.decisions),
-            new=self._keep(rows, rival.decisions),
+            f=seen.loss.double().cpu().numpy() / self.length[rows] ** self.power,
+            h=np.where(excess <= small, 0.0, excess) / self.unit[rows],
+            some=_some(task, seen.prices, seen.rival),
+            new=self._keep(rows, seen.rival),
         )
 
-    def _remember(
-        self, task: Task, rows: Rows, x: Tensor, h: Tensor, holds: Tensor, f: Tensor
-    ) -> None:
+    def _count(self, rows: Rows) -> None:
+        self.passes[rows] += 1
+        self.solves[rows] += int(self.task.calls_solver)
+
+    def _remember(self, task: Task, rows: Rows, x: Tensor, seen: Look) -> None:
         """Keep the best valid context, or while there is none the least violating one."""
-        if task.domain is not None:
-            if task.domain.discrete:
-                x = task.domain.round(x)
-                with torch.no_grad():
-                    prices = task.prices(x)
-                rival = task.rival(prices)
-                _, h, holds = task.judge(prices, rival.decisions, TOLERANCE / 2)
-                f = task.proximity(x, task.origin)
-                self.passes[rows] += 1
-                self.solves[rows] += int(task.calls_solver)
-            allowed = task.allows(x)
-            h, holds = torch.where(allowed, h, torch.inf), holds & allowed
-        loss, excess = f.double().cpu().numpy(), h.double().cpu().numpy()
-        nearer = holds.cpu().numpy() & (loss < self.best_loss[rows])
+        domain = task.domain
+        h = seen.h
+        if domain is not None:
+            if domain.discrete:
+                x = domain.round(x)
+                seen = task.look(x)
+                self._count(rows)
+            h = torch.where(domain.allows(x), seen.h, torch.inf)
+        loss, excess = seen.loss.double().cpu().numpy(), h.double().cpu().numpy()
+        nearer = seen.holds.cpu().numpy() & (loss < self.best_loss[rows])
         better = nearer | ((excess < self.least_h[rows]) & (self.best_loss[rows] == np.inf))
         self.best_x[rows[better]] = x[torch.from_numpy(better)]
         self.best_loss[rows[nearer]] = loss[nearer]

@@ -154,11 +154,9 @@ class _Run:
             return x, h, holds, loss
         if self.looks > 1:
             x = task.domain.round(x)
-            with torch.no_grad():
-                prices = task.prices(x)
-            _, h, holds = task.judge(prices, task.rival(prices).decisions, TOLERANCE / 2)
-            loss = task.proximity(x, task.origin)
-        allowed = task.allows(x)
+            seen = task.look(x)
+            h, holds, loss = seen.h, seen.holds, seen.loss
+        allowed = task.domain.allows(x)
         return x, torch.where(allowed, h, torch.inf), holds & allowed, loss
 
     def _remember(self, x: Tensor, h: Tensor, holds: Tensor, loss: Tensor) -> None:

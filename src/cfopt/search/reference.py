@@ -34,9 +34,12 @@ class Reference(Search):
 
     def steps(self, task: Task) -> Iterator[Progress]:
         """Predict and solve for all references once, then go each row's own way back."""
-        known = self.contexts.to(task.origin)
+        task = task.proven()
+        numbers = self.contexts.flatten(1).isfinite().all(1).nonzero().flatten()
+        known = self.contexts[numbers].to(task.origin)
         with torch.no_grad():
-            prices = torch.cat([task.prices(part) for part in torch.split(known, _AT_ONCE)])
+            parts = [task.prices(part) for part in torch.split(known, _AT_ONCE)]
+            prices = torch.cat(parts) if parts else task.prices(task.origin)[:0]
         solved = _solve(task, prices)
         each = torch.arange(len(task), device=known.device)
         chosen = [_nearest(task[each[row : row + 1]], known, prices, solved) for row in each]
@@ -57,7 +60,7 @@ class Reference(Search):
             solves=tried * int(task.calls_solver),
             passes=tried,
             notes=tuple("no reference is valid and allowed" if k is None else "" for k in chosen),
-            methods=tuple("reference" if k is None else f"reference {k}" for k in chosen),
+            methods=tuple("reference" if k is None else f"reference {numbers[k]}" for k in chosen),
         )
         yield Progress(1, 0, len(task), points)
 
@@ -79,7 +82,8 @@ def _nearest(task: Task, known: Tensor, prices: Tensor, solved: Solved) -> int |
         part = order[start : start + count]
         wide = task[torch.zeros_like(part)]
         lost = {i: "" for i, k in enumerate(part.tolist()) if k in solved.failures}
-        rival = wide.rival(prices[part], Solved(solved.decisions[part], lost))
+        optimum = wide.snapped(Solved(solved.decisions[part], lost))
+        rival = wide.rival(prices[part], optimum)
         holds = wide.judge(prices[part], rival.decisions, TOLERANCE / 2).holds
         holds &= wide.allows(known[part])
         holds[list(rival.failures)] = False
@@ -101,14 +105,9 @@ def _approach(task: Task, x: Tensor) -> Tensor:
         if task.domain is not None:
             there = task.domain.clamp(there)
             there = task.domain.round(there) if task.domain.discrete else there
-        with torch.no_grad():
-            prices = task.prices(there)
-        rival = task.rival(prices)
-        holds = task.judge(prices, rival.decisions, TOLERANCE / 2).holds & task.allows(there)
-        holds[list(rival.failures)] = False
-        cost = task.proximity(there, task.origin)
-        nearer = holds & (cost < loss)
+        seen = task.look(there)
+        nearer = seen.holds & (seen.loss < loss)
         best = torch.where(nearer.view(shape), there, best)
-        loss = torch.where(nearer, cost, loss)
-        near, far = torch.where(holds, near, middle), torch.where(holds, middle, far)
+        loss = torch.where(nearer, seen.loss, loss)
+        near, far = torch.where(seen.holds, near, middle), torch.where(seen.holds, middle, far)
     return best

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,11 +16,15 @@ from cfopt.proximity import L1, L2
 from cfopt.search.base import Search
 from cfopt.search.climb import Climb, Climbed
 from cfopt.search.projection import project
-from cfopt.task import TOLERANCE, Task
-from cfopt.types import Points, Progress
+from cfopt.task import Task
+from cfopt.types import Array, Points, Progress
 
-#: Random changes of rows without an answer have lengths between these, times sqrt(p).
-_NEAR, _FAR = 0.1, 2.0
+#: More features make the step problems, which are dense, too large.
+_MOST_FEATURES = 2000
+#: How many numbers of sampled contexts are held at once.
+_NUMBERS_AT_ONCE = 4_000_000
+#: Random changes of rows without an answer have lengths between these typical ones, times sqrt(p).
+_NEAR, _FAR = 0.2, 8.0
 #: What a start's distance counts against how far it is from valid.
 _NEARNESS = 0.01
 
@@ -34,7 +40,8 @@ class Sequential(Search):
     Arguments:
         max_steps: of one climb.
         bundle: how many decisions are kept as cuts.
-        radius: of the first trust region, in units of the features' scales.
+        radius: of the first trust region, as a multiple of the change that the slope of the
+            criterion at the context suggests.
         restarts: rounds of restarts; 0 climbs from the start alone.
         samples: random changes judged in each round.
         starts: how many of them are climbed from.
@@ -57,124 +64,171 @@ class Sequential(Search):
                 raise InputError(
                     f"Sequential needs a whole number >= {least} for {name}, got {value!r}."
                 )
-        if not isinstance(self.radius, Real) or not self.radius > 0:
-            raise InputError(f"Sequential needs a radius > 0, got {self.radius!r}.")
+        if not isinstance(self.radius, Real) or not 0 < self.radius < math.inf:
+            raise InputError(f"Sequential needs a finite radius > 0, got {self.radius!r}.")
+        if self.starts > self.samples:
+            raise InputError(
+                f"Sequential needs no more starts than samples, got {self.starts} and "
+                f"{self.samples}."
+            )
 
     def refusal(self, task: Task) -> str:
-        """Needs a proximity whose steps are quadratic programs."""
+        """Needs a proximity whose steps are quadratic programs, and not too many features."""
         if type(task.proximity) not in (L1, L2):
             return f"the proximity is {type(task.proximity).__name__}, and needs to be L2 or L1"
+        size = task.origin[0].numel()
+        if size > _MOST_FEATURES:
+            return f"contexts have {size} features, more than {_MOST_FEATURES}; use MDMM()"
         return ""
 
     def steps(self, task: Task) -> Iterator[Progress]:
-        """Climb from the start, then from random ones; all rows finish together."""
+        """Climb from the start, then from random ones; as many rows at once as memory allows."""
         self.check(task)
-        best = _Best(task)
-        best.take(self._climb(task), 1)
-        yield Progress(1, len(task), len(task))
-        generator = torch.Generator().manual_seed(self.seed)
-        for k in range(self.restarts):
-            best.take(self._climb(self._restart(task, best, generator)), self.starts)
-            yield Progress(2 + k, len(task), len(task))
-        yield Progress(2 + self.restarts, 0, len(task), best.points(1 + self.restarts))
+        task = task.proven()
+        width = max(task.origin[0].numel(), task.factual.shape[1])
+        at_once = max(1, _NUMBERS_AT_ONCE // (self.samples * width))
+        done, step = 0, 0
+        for rows in torch.split(torch.arange(len(task), device=task.origin.device), at_once):
+            run = _Run(self, task[rows])
+            for _ in range(self.restarts):
+                step += 1
+                yield Progress(step, len(task) - done, len(task))
+                run.restart()
+            done += len(rows)
+            step += 1
+            points = run.points()
+            yield Progress(step, len(task) - done, len(task), replace(points, rows=rows))
 
-    def _climb(self, task: Task) -> Climbed:
+
+class _Run:
+    """The rows that are worked on together, and the nearest valid context of each so far."""
+
+    def __init__(self, knobs: Sequential, task: Task) -> None:
+        self.knobs = knobs
+        self.task = task
+        self.device = task.origin.device
+        self.generator = torch.Generator().manual_seed(knobs.seed)
+        self.solves = torch.zeros(len(task), dtype=torch.long, device=self.device)
+        self.passes = self.solves.clone()
+        self.length = self._typical_change()
+        first = self._climb(task, self.length)
+        self.x, self.loss, self.failures = first.x, first.loss, first.failures
+        self._count(first.passes, first.solves)
+
+    def _count(self, passes: Tensor | int, solves: Tensor | int) -> None:
+        self.passes += passes
+        self.solves += solves
+
+    def _typical_change(self) -> Array:
+        """How far each row is from meeting the criterion, to first order, `(B,)`.
+
+            |h| / |dh/du|
+
+        in units of the features' scales: the unit of length of everything that follows.
+        """
+        task = self.task
+        x = task.origin.detach().clone().requires_grad_()
+        with torch.enable_grad():
+            prices = task.prices(x)
+        values = prices.detach()
+        rival = task.rival(values)
+        direction, h, _ = task.judge(values, rival.decisions)
+        (gradient,) = torch.autograd.grad(prices, x, direction)
+        if task.proximity.scale is not None:
+            gradient = gradient * torch.as_tensor(task.proximity.scale)
+        self._count(2, int(task.calls_solver))
+        size = gradient.flatten(1).norm(dim=1).double()
+        length = (h.abs().double() / size).cpu().numpy()
+        # Where the slope vanishes or explodes it says nothing.
+        usual = np.isfinite(length) & (length > 1e-9) & (length < 1e9)
+        return np.where(usual, length, 1.0)
+
+    def _climb(self, task: Task, length: Array) -> Climbed:
         """One climb a row; a second one where whole numbers stay as the first left them."""
-        first = Climb(task, self.bundle, self.radius).run(self.max_steps)
+        knobs = self.knobs
+        first = Climb(task, length, knobs.bundle, knobs.radius).run(knobs.max_steps)
         if task.domain is None or not task.domain.discrete:
             return first
         settled = replace(task, domain=task.domain.settled(first.x), start=first.x)
-        second = Climb(settled, self.bundle, self.radius).run(self.max_steps)
-        nearer = second.loss < first.loss
+        second = Climb(settled, length, knobs.bundle, knobs.radius).run(knobs.max_steps)
+        # The first may have left fractions, which would then stay.
+        nearer = (second.loss < first.loss) & task.domain.allows(second.x)
         return Climbed(
             x=torch.where(nearer.view(-1, *[1] * (first.x.ndim - 1)), second.x, first.x),
-            found=first.found | second.found,
-            loss=torch.minimum(first.loss, second.loss),
+            loss=torch.where(nearer, second.loss, first.loss),
             solves=first.solves + second.solves,
             passes=first.passes + second.passes,
             failures=first.failures | second.failures,
         )
 
-    def _restart(self, task: Task, best: _Best, generator: torch.Generator) -> Task:
-        """Judge random changes; the task of climbing from the most promising, `starts` a row."""
-        count, size = len(task), task.origin[0].numel()
-        direction = torch.randn((self.samples, size), generator=generator, dtype=torch.float64)
+    def restart(self) -> None:
+        """Judge random changes, and climb from the most promising."""
+        knobs, task, count = self.knobs, self.task, len(self.task)
+        x, length = self._samples()
+        wide = task[torch.arange(count, device=self.device).repeat_interleave(knobs.samples)]
+        seen = wide.look(x)
+        self._count(knobs.samples, knobs.samples * int(wide.calls_solver))
+        self._take(x, torch.where(seen.holds, seen.loss.double(), torch.inf), knobs.samples)
+        size = (seen.prices * seen.direction).abs().sum(1).clamp(min=1e-300)
+        miss = (seen.h.clamp(min=0) / size).double().cpu().view(count, -1).nan_to_num(torch.inf)
+        score = miss + _NEARNESS * length.square() / x[0].numel()
+        chosen = score.argsort(dim=1, stable=True)[:, : knobs.starts]
+        pick = (chosen + knobs.samples * torch.arange(count)[:, None]).flatten().to(self.device)
+        climbed = self._climb(replace(wide[pick], start=x[pick]), self.length.repeat(knobs.starts))
+        self._take(climbed.x, climbed.loss, knobs.starts)
+        each = (climbed.passes.view(count, -1).sum(1), climbed.solves.view(count, -1).sum(1))
+        self._count(*each)
+
+    def _samples(self) -> tuple[Tensor, Tensor]:
+        """Random allowed contexts, `samples` a row, and how far they were meant to be, `(B, S)`.
+
+        The same directions for every row, so that a row's answer does not depend on the others.
+        """
+        knobs, task, size = self.knobs, self.task, self.task.origin[0].numel()
+        direction = torch.randn((knobs.samples, size), generator=self.generator).double()
         direction /= direction.norm(dim=1, keepdim=True)
-        share = torch.rand(self.samples, generator=generator, dtype=torch.float64)
-        # Within the distance of what was found; else from near to far.
-        inside = share * best.reach().cpu()[:, None]
-        anywhere = _NEAR * (_FAR / _NEAR) ** share * size**0.5
-        length = torch.where(inside.isfinite(), inside, anywhere)
-        rows = torch.arange(count).repeat_interleave(self.samples)
-        change = (length[..., None] * direction).reshape(-1, *task.origin.shape[1:])
+        share = torch.rand(knobs.samples, generator=self.generator).double()
+        scale = torch.ones(size, dtype=torch.float64)
         if task.proximity.scale is not None:
-            change = change * torch.as_tensor(task.proximity.scale).cpu()
-        wide = task[rows.to(task.origin.device)]
-        x = project(wide, wide.origin + change.to(task.origin))
-        with torch.no_grad():
-            prices = wide.prices(x)
-        judged = wide.judge(prices, wide.rival(prices).decisions, TOLERANCE / 2)
-        best.count(self.samples, wide.calls_solver)
-        miss = judged.h.clamp(min=0) / (prices * judged.direction).abs().sum(1).clamp(min=1e-300)
-        score = miss.double().cpu().view(count, -1).nan_to_num(torch.inf)
-        score = score + _NEARNESS * length.square() / size
-        chosen = score.argsort(dim=1, stable=True)[:, : self.starts]
-        pick = (chosen + self.samples * torch.arange(count)[:, None]).flatten().to(x.device)
-        return replace(wide[pick], start=x[pick])
+            scale = torch.as_tensor(task.proximity.scale).flatten().double().cpu()
+        # Within the distance of what was found; else from near to far.
+        unit = torch.from_numpy(self.length)
+        change = (self.x - task.origin).flatten(1).double().cpu() / scale
+        reach = torch.where(self.loss.cpu() < torch.inf, change.norm(dim=1) / unit, torch.inf)
+        anywhere = _NEAR * (_FAR / _NEAR) ** share * size**0.5
+        length = torch.where(reach.isfinite()[:, None], share * reach[:, None], anywhere)
+        moves = (length * unit[:, None])[..., None] * direction * scale
+        origin = task.origin.repeat_interleave(knobs.samples, 0)
+        x = origin + moves.reshape(origin.shape).to(origin)
+        if task.domain is not None:
+            wide = task[
+                torch.arange(len(task), device=self.device).repeat_interleave(knobs.samples)
+            ]
+            x = project(wide, x)
+            if wide.domain is not None and wide.domain.discrete:
+                x = wide.domain.round(x)
+        return x, length
 
+    def _take(self, x: Tensor, loss: Tensor, each: int) -> None:
+        """Keep what is nearer than the best so far; some candidates for each row."""
+        count = len(self.task)
+        least, which = loss.view(count, each).min(1)
+        rows = torch.arange(count, device=self.device)
+        nearer = (least < self.loss).view(-1, *[1] * (x.ndim - 1))
+        self.x = torch.where(nearer, x[rows * each + which], self.x)
+        self.loss = torch.minimum(self.loss, least)
 
-class _Best:
-    """The nearest valid context of each row so far, or the least violating one."""
-
-    def __init__(self, task: Task) -> None:
-        self._task = task
-        self._x = task.origin.clone()
-        self._loss = torch.full((len(task),), torch.inf, dtype=torch.float64)
-        self._loss = self._loss.to(task.origin.device)
-        self._taken = False
-        self._solves = torch.zeros(len(task), dtype=torch.long, device=task.origin.device)
-        self._passes = self._solves.clone()
-        self._failures: dict[int, str] = {}
-
-    def take(self, climbed: Climbed, starts: int) -> None:
-        """Compare with climbs, some for each row."""
-        count = len(self._task)
-        loss = climbed.loss.view(count, starts)
-        least, which = loss.min(1)
-        rows = torch.arange(count, device=loss.device)
-        x = climbed.x[rows * starts + which]
-        nearer = least < self._loss if self._taken else torch.ones_like(rows, dtype=torch.bool)
-        self._x = torch.where(nearer.view(-1, *[1] * (x.ndim - 1)), x, self._x)
-        self._loss = torch.minimum(self._loss, least)
-        self._solves += climbed.solves.view(count, starts).sum(1)
-        self._passes += climbed.passes.view(count, starts).sum(1)
-        if not self._taken:
-            self._failures = climbed.failures
-        self._taken = True
-
-    def count(self, looks: int, solved: bool) -> None:
-        """Add looks at contexts to what every row has taken."""
-        self._passes += looks
-        self._solves += looks * int(solved)
-
-    def reach(self) -> Tensor:
-        """The length of each row's best change, in units of the scales; inf without one."""
-        change = (self._x - self._task.origin).double()
-        if self._task.proximity.scale is not None:
-            change = change / torch.as_tensor(self._task.proximity.scale).to(change)
-        return torch.where(self._loss < torch.inf, change.flatten(1).norm(dim=1), torch.inf)
-
-    def points(self, steps: int) -> Points:
+    def points(self) -> Points:
         """All rows."""
-        count = len(self._task)
-        found = self._loss < torch.inf
+        count = len(self.task)
+        found = self.loss < torch.inf
         return Points(
-            rows=torch.arange(count, device=found.device),
-            x=self._x,
+            rows=torch.arange(count, device=self.device),
+            x=self.x,
             found=found,
-            steps=torch.full_like(self._solves, steps),
-            solves=self._solves,
-            passes=self._passes,
-            notes=tuple("" if found[i] else self._failures.get(i, "") for i in range(count)),
+            steps=torch.full_like(self.solves, 1 + self.knobs.restarts),
+            solves=self.solves,
+            passes=self.passes,
+            notes=tuple("" if found[i] else self.failures.get(i, "") for i in range(count)),
             methods=("sequential",) * count,
         )

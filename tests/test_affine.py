@@ -54,6 +54,9 @@ def test_a_hook_may_do_anything() -> None:
     layer = nn.Linear(3, 2)
     layer.register_forward_pre_hook(lambda module, inputs: (inputs[0].relu(),))
     assert not is_affine(nn.Sequential(layer))
+    layer = nn.Linear(3, 2)
+    layer.forward = lambda x: x.relu()
+    assert not is_affine(layer)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

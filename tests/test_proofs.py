@@ -11,7 +11,6 @@ import torch
 import cfopt
 from cfopt.certificate import CutProof
 from cfopt.geometry import (
-    PROOF_RADIUS,
     Euclidean,
     Grid,
     Leaf,
@@ -102,12 +101,17 @@ def test_a_clash_within_rounding_is_none() -> None:
     rows = np.array([[1.0], [-1.0]])
     touching = open_box.with_rows(rows, np.full(2, -np.inf), np.array([1.0, -1.0]))
     assert touching.radius(np.ones(2)) == 0
+    assert not touching.refutes(np.ones(2))
     apart = open_box.with_rows(rows, np.full(2, -np.inf), np.array([1.0, -1.0 - 1e-6]))
     assert apart.radius(np.ones(2)) == np.inf
+    assert apart.refutes(np.ones(2))
     tilted = open_box.with_rows(
         np.array([[1.0], [-1.0]]), np.full(2, -np.inf), np.array([1.0, -2.0])
     )
-    assert tilted.radius(np.array([1.0, 1.0 + 1e-3])) < PROOF_RADIUS
+    assert tilted.radius(np.array([1.0, 1.0 + 1e-3])) == pytest.approx(1e3, rel=0.01)
+    assert not tilted.refutes(np.array([1.0, 1.0 + 1e-3]))
+    far = proved_bound(tilted, Euclidean(), Leaf(np.array([1.0, 1.0 + 1e-3])))
+    assert far == pytest.approx(1e6, rel=0.01)
 
 
 def _clashing() -> tuple[cfopt.Pipeline, cfopt.Criterion]:
@@ -268,3 +272,114 @@ def test_an_affine_map_with_constant_costs_ends_in_a_proof() -> None:
     for criterion in (cfopt.Absolute(torch.eye(4)[2]), cfopt.Epsilon(0.5), cfopt.Epsilon(4.0)):
         e = cfopt.explain(x0, pipeline, criterion)
         assert set(e.status) == {"proved infeasible"}, criterion
+
+
+def _pipeline(weight: list, bias: list, problem: cfopt.Problem, dtype=torch.float64):
+    layer = torch.nn.Linear(len(weight[0]), len(weight)).to(dtype)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor(weight, dtype=torch.float64))
+        layer.bias.copy_(torch.tensor(bias, dtype=torch.float64))
+    return cfopt.Pipeline(layer, problem)
+
+
+@pytest.fixture
+def plain() -> cfopt.Pipeline:
+    """Costs 1 + x_j of two decisions."""
+    return _pipeline([[1.0, 0.0], [0.0, 1.0]], [1.0, 1.0], Finite(torch.eye(2)))
+
+
+def test_slopes_that_cancel_but_for_rounding_cancel() -> None:
+    # 0.1 + 0.2 is not 0.3: the third row is the sum of the others, and nothing else.
+    weight = [[0.1, 0.7], [0.2, 0.1], [0.1 + 0.2, 0.7 + 0.1]]
+    pipeline = _pipeline(weight, [3.0, 1.0, 2.0], Finite([[1, 1, 0], [0, 0, 1]]))
+    wanted = torch.tensor([1.0, 1.0, 0.0])
+    for criterion in (cfopt.Relative(wanted), cfopt.Absolute(wanted)):
+        for proximity in (cfopt.L2(), cfopt.L1()):
+            e = cfopt.explain([[0.5, 0.25]], pipeline, criterion, proximity=proximity)
+            assert e.status == ("proved infeasible",)
+
+
+def test_what_is_far_away_is_not_nowhere(plain: cfopt.Pipeline) -> None:
+    tiny = [1e-3, 1e-3]
+    wanted = cfopt.Absolute(torch.tensor([0.0, 1.0]))
+    e = cfopt.explain([[0.0, 3e4]], plain, wanted, proximity=cfopt.L2(tiny))
+    assert e.optimal.all()
+    assert e.loss.item() == pytest.approx(3e4**2 / 2 * 1e6)
+    flat = _pipeline([[1e-7, 0.0], [0.0, 1e-7]], [1.0, 2.0], Finite(torch.eye(2)))
+    e = cfopt.explain([[0.0, 0.0]], flat, cfopt.Epsilon(0.3))
+    assert e.optimal.all()
+    expected = _far_epsilon()
+    assert e.loss.item() == pytest.approx(expected, rel=1e-6)
+
+
+def _far_epsilon() -> float:
+    # Costs 1 + a and 2 + b, in units of 1e-7; to undercut by 30% needs 1.3 (2 + b) <= 1 + a.
+    g, h = np.array([[-1.0, 1.3]]), np.array([1.0 - 2.6])
+    return nearest_l2(g, h) * 1e14
+
+
+def test_changes_of_any_size_are_solved(plain: cfopt.Pipeline) -> None:
+    wanted = cfopt.Absolute(torch.tensor([0.0, 1.0]))
+    for size in (1e-8, 1e-4, 1e4, 1e8):
+        e = cfopt.explain([[0.3, 0.35]], plain, wanted, proximity=cfopt.L2([1 / size, 1 / size]))
+        assert e.optimal.all()
+        assert e.loss.item() == pytest.approx(0.05**2 / 2 * size**2, rel=1e-6)
+        e = cfopt.explain([[0.3, 0.35]], plain, wanted, proximity=cfopt.L1([1 / size, 1 / size]))
+        assert e.optimal.all()
+        assert e.loss.item() == pytest.approx(0.05 * size, rel=1e-6)
+
+
+def test_a_plan_that_is_best_already_must_still_win_by_its_margin(plain: cfopt.Pipeline) -> None:
+    wanted = cfopt.Absolute(torch.tensor([1.0, 0.0]))
+    e = cfopt.explain([[0.0, 0.05]], plain, wanted, margin=0.2)
+    expected = nearest_l2(np.array([[1.2, -1.0]]), np.array([1.05 - 1.2]))
+    assert e.optimal.all()
+    assert e.loss.item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_where_nothing_can_move_epsilon_names_what_is_locked(plain: cfopt.Pipeline) -> None:
+    features = cfopt.Features(["a", "b"], immutable=["a", "b"])
+    for proximity in (cfopt.L1(), cfopt.L2()):
+        e = cfopt.explain(
+            [[0.0, 0.05]], plain, cfopt.Epsilon(0.5), features=features, proximity=proximity
+        )
+        assert e.status == ("proved infeasible",)
+        assert "unlocking a or b could help" in e.message[0]
+
+
+def test_prices_that_are_nothing_but_rounding_do_not_spoil_an_answer(plain) -> None:
+    problem = cfopt.problems.MILP([[1.0, -1.0]], -1.0, 1.0)
+    pipeline = cfopt.Pipeline(plain.predictor, problem)
+    e = cfopt.explain([[1.0, 1.0]], pipeline, cfopt.Absolute([1.0, 0.0]))
+    assert e.optimal.all()
+    between = Finite([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]])
+    e = cfopt.explain(
+        [[1.0, 1.0]], cfopt.Pipeline(plain.predictor, between), cfopt.Absolute([1, 1])
+    )
+    assert e.optimal.all()
+    assert e.loss.item() == pytest.approx(4.0)
+
+
+def test_a_tiny_loss_is_not_optimal_for_being_tiny() -> None:
+    problem = Finite([[1, 0], [0, 1], [0.55, 0.4]])
+    pipeline = _pipeline([[1.0, 0.0], [0.0, 1.0]], [1.0, 1.0], problem, torch.float32)
+    search = cfopt.CuttingPlane(max_rounds=1)
+    x0 = torch.tensor([[0.0, 0.4]])
+    e = cfopt.explain(
+        x0, pipeline, cfopt.Absolute([0, 1]), proximity=cfopt.L2([1e4, 1e4]), search=search
+    )
+    assert not e.optimal.any()
+
+
+def test_a_declared_function_in_float32_with_a_large_bias_is_read_off_exactly() -> None:
+    layer = torch.nn.Linear(2, 2)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[1.2345678, 0.0], [0.0, 2.3456789]]))
+        layer.bias.copy_(torch.tensor([1e5, 1e5 + 1]))
+    x0 = torch.zeros((1, 2))
+    wanted = cfopt.Relative(torch.tensor([0.0, 1.0]))
+    losses = [
+        cfopt.explain(x0, cfopt.Pipeline(predictor, Finite(torch.eye(2))), wanted).loss.item()
+        for predictor in (layer, cfopt.Affine(lambda x: layer(x.float())))
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)

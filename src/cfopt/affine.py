@@ -81,9 +81,9 @@ def is_affine(predictor: object) -> bool:
     """
     if isinstance(predictor, Affine):
         return True
-    if not isinstance(predictor, nn.Module) or predictor._forward_hooks:
+    if not isinstance(predictor, nn.Module) or "forward" in vars(predictor):
         return False
-    if predictor._forward_pre_hooks:
+    if predictor._forward_hooks or predictor._forward_pre_hooks:
         return False
     if type(predictor) is nn.Sequential:
         return all(is_affine(module) for module in predictor)
@@ -107,19 +107,38 @@ class AffineMap:
 
     @classmethod
     def of(cls, task: Task) -> AffineMap:
-        """Read off a task's affine predictor, in float64 on the host."""
+        """Read off a task's affine predictor, in float64 on the host.
+
+        By unit vectors, where the predictor or a copy of it computes in float64; else by its
+        Jacobian, whose entries do not suffer from a large bias.
+        """
+        double = _in_double(task)
+        found = cls._by_probes(task, double) if double is not None else cls._by_jacobian(task)
+        found._check(task)
+        return found
+
+    @classmethod
+    def _by_probes(cls, task: Task, prices: Callable[[Tensor], Array]) -> AffineMap:
         shape = task.origin.shape[1:]
         size = math.prod(shape)
-        bias = _in_double(task, torch.zeros((1, *shape), dtype=torch.float64))[0]
+        bias = prices(torch.zeros((1, *shape), dtype=torch.float64))[0]
         columns = []
         for start in range(0, size, _PROBES_AT_ONCE):
             count = min(_PROBES_AT_ONCE, size - start)
             probes = torch.zeros((count, size), dtype=torch.float64)
             probes[torch.arange(count), start + torch.arange(count)] = 1.0
-            columns.append(_in_double(task, probes.reshape(-1, *shape)) - bias)
-        found = cls(np.concatenate(columns).T.copy(), bias)
-        found._check(task)
-        return found
+            columns.append(prices(probes.reshape(-1, *shape)) - bias)
+        return cls(np.concatenate(columns).T.copy(), bias)
+
+    @classmethod
+    def _by_jacobian(cls, task: Task) -> AffineMap:
+        x = task.origin[:1].detach().clone().requires_grad_()
+        with torch.enable_grad():
+            prices = task.prices(x)[0]
+            rows = [torch.autograd.grad(price, x, retain_graph=True)[0] for price in prices]
+        weight = torch.cat(rows).flatten(1).double().cpu().numpy()
+        there = prices.detach().double().cpu().numpy()
+        return cls(weight, there - weight @ x.detach().flatten().double().cpu().numpy())
 
     def _check(self, task: Task) -> None:
         """Refute, where the contexts themselves do, that a declared map is affine."""
@@ -138,16 +157,20 @@ class AffineMap:
             )
 
 
-def _in_double(task: Task, x: Tensor) -> Array:
-    """Turned prices in float64, with a copy of the predictor in float64 where it can be had."""
-    predictor = task.pipeline.predictor
-    like = task.origin
-    with torch.no_grad():
-        if like.dtype != torch.float64 and isinstance(predictor, nn.Module):
-            try:
-                costs = deepcopy(predictor).to("cpu", torch.float64)(x)
-                if costs.dtype == torch.float64:
-                    return task.turned(costs).numpy()
-            except (RuntimeError, TypeError):
-                pass  # a predictor that insists on its own dtype
-        return task.prices(x.to(like)).double().cpu().numpy()
+def _in_double(task: Task) -> Callable[[Tensor], Array] | None:
+    """Turned prices as a function in float64, if the predictor or a copy of it can give them."""
+    predictor, origin = task.pipeline.predictor, task.origin
+    if origin.dtype != torch.float64:
+        if not isinstance(predictor, nn.Module):
+            return None
+        predictor = deepcopy(predictor).to("cpu", torch.float64)
+        origin = origin.cpu().double()
+
+    def prices(x: Tensor) -> Array:
+        with torch.no_grad():
+            return task.turned(predictor(x.to(origin))).cpu().numpy()
+
+    try:
+        return prices if prices(origin[:1]).dtype == np.float64 else None
+    except (RuntimeError, TypeError):
+        return None  # it insists on its own dtype

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from cfopt.affine import AffineMap, is_affine
-from cfopt.geometry import Euclidean, Grid, Norm, System, Taxicab
-from cfopt.listing import Listing
+from cfopt.geometry import Euclidean, Grid, HalfSpaces, Norm, System, Taxicab
+from cfopt.listing import DOUBT, NOISE, Listing
 from cfopt.proximity import L1, L2, Proximity
 from cfopt.task import Task
 from cfopt.types import Array, Quantifier
@@ -40,8 +40,9 @@ class AffineTask:
         self.norm = _NORMS[type(task.proximity)]
         self.slopes: Array = found.weight * self.scale  # V, (m, p)
         self.prices0: Array = self.origin @ found.weight.T + found.bias
-        size = np.abs(self.origin) @ np.abs(found.weight).T + np.abs(found.bias)
-        self._rounding: Array = 4 * np.finfo(np.float64).eps * size
+        #: What prices are sums of, which says how exactly they are known; (B, m).
+        self.sizes: Array = np.abs(self.origin) @ np.abs(found.weight).T + np.abs(found.bias)
+        self.eps = float(torch.finfo(task.origin.dtype).eps)
         criterion, factual = self.task.criterion, self.task.factual
         self._anchor: Array = criterion.anchor(factual).numpy()
         self._pivot: Array = criterion.pivot(factual).numpy()
@@ -89,27 +90,32 @@ class AffineTask:
         A margin, `h + margin |<theta, y>| <= 0` with the pivot y, is two inequalities, since the
         size of a number is the larger of it and its negative.
         """
-        extra = self.task.margin * self._pivot[row]
-        if not extra.any():
+        if self.task.margin == 0:
             return [self._anchor[row]]
+        extra = self.task.margin * self._pivot[row]
         return [self._anchor[row] + extra, self._anchor[row] - extra]
 
-    def directions(self, row: int, quantifier: Quantifier, decisions: Array) -> Array:
-        """The d of all `<prices, d> <= 0` that decisions stand for: `(D, m) -> (C, D, m)`."""
-        multiples = self.multiples(quantifier)
-        return np.stack([a * decisions + end for a in multiples for end in self.ends(row)])
+    def directions(self, row: int, quantifier: Quantifier, decision: Array) -> Array:
+        """The d of all `<prices, d> <= 0` that a decision stands for: `(m,) -> (C, m)`."""
+        multiples, ends = self.multiples(quantifier), self.ends(row)
+        return np.stack([a * decision + end for a in multiples for end in ends])
 
     def ray_directions(self, ray: Array) -> Array:
         """The same for every decision far out along a ray: `(m,) -> (C, m)`."""
         return np.stack([a * ray for a in self.multiples(Quantifier.EVERY)])
 
-    def cut(self, row: int, directions: Array) -> tuple[Array, Array, Array]:
-        """The half-spaces of some directions: `(C, m) -> (C, p), (C,)`, and their rounding `(C,)`.
-
-        The rounding is what a predictor in float64 may err by at the boundary.
-        """
-        rounding = np.abs(directions) @ self._rounding[row]
-        return directions @ self.slopes, -directions @ self.prices0[row], rounding
+    def cut(self, row: int, directions: Array) -> HalfSpaces:
+        """The half-spaces of some directions: `(C, m) -> HalfSpaces`."""
+        weight = np.abs(directions)
+        normals, limits = directions @ self.slopes, -directions @ self.prices0[row]
+        noise = NOISE * (weight @ np.abs(self.slopes))
+        normals[np.abs(normals) <= noise] = 0.0  # what cancels but for rounding cancels
+        error = weight @ self.sizes[row]
+        doubt = DOUBT * self.eps * error
+        level = ~normals.any(axis=1) & (np.abs(limits) <= doubt)
+        limits[level] = 0.0
+        rounding = np.where(level, 0.0, DOUBT * np.finfo(np.float64).eps * error)
+        return HalfSpaces(normals, limits, rounding, doubt, noise.max(axis=1, initial=0.0))
 
     def system(self, row: int) -> System:
         """What a row's change may be."""

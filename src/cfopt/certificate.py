@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cfopt.affine_task import AffineTask
-from cfopt.geometry import PROOF_RADIUS, System, Tree, leaves, proved_bound
+from cfopt.geometry import System, Tree, leaves, proved_bound
 from cfopt.types import Array, Quantifier
 
 #: A multiplier below this part of the largest plays no role in a clash.
@@ -29,11 +29,11 @@ class Cut:
     quantifier: Quantifier
     ray: bool = False
 
-    def half_spaces(self, model: AffineTask, row: int) -> tuple[Array, Array, Array]:
-        """As limits on the row's change: normals `(C, p)`, limits and their rounding `(C,)`."""
+    def directions(self, model: AffineTask, row: int) -> Array:
+        """The d of all its `<prices, d> <= 0`: `(C, m)`."""
         if self.ray:
-            return model.cut(row, model.ray_directions(self.decision))
-        return model.cut(row, model.directions(row, self.quantifier, self.decision[None])[:, 0])
+            return model.ray_directions(self.decision)
+        return model.directions(row, self.quantifier, self.decision)
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,10 @@ class CutProof(Certificate):
     def system(self, model: AffineTask, row: int) -> System:
         """The limits and cuts, built anew."""
         system = model.system(row)
-        for cut in self.cuts:
-            normals, limits, _ = cut.half_spaces(model, row)
-            system = system.with_rows(normals, np.full(len(limits), -np.inf), limits)
-        return system
+        if not self.cuts:
+            return system
+        directions = np.concatenate([cut.directions(model, row) for cut in self.cuts])
+        return system.with_cuts(model.cut(row, directions))
 
     def bound(self, model: AffineTask, row: int) -> float:
         """What the multipliers prove of a fresh system."""
@@ -117,8 +117,9 @@ class CutProof(Certificate):
             features |= np.abs(slope) > _ROLE * np.abs(leaf.multipliers).max(initial=0.0)
             radius = min(radius, part.radius(leaf.multipliers))
         first = len(model.system(row).matrix)
-        owners = [k for k, cut in enumerate(self.cuts) for _ in cut.half_spaces(model, row)[1]]
+        owners = [k for k, cut in enumerate(self.cuts) for _ in cut.directions(model, row)]
         used = sorted({owners[k] for k in np.flatnonzero(rows[first:])})
+        used = [k for k in used if not self.cuts[k].ray]
         domain = model.task.domain
         limits: list[str] = []
         locked: list[str] = []
@@ -162,9 +163,12 @@ class ListProof(Certificate):
         if listing is None:
             return np.zeros(1)
         bounds = listing.bounds(row)
-        bounds[bounds >= model.norm.far] = np.inf
         for k, proof in self.branches.items():
-            own = any(np.array_equal(cut.decision, listing.decisions[k]) for cut in proof.cuts)
+            own = any(
+                cut.quantifier is Quantifier.SOME
+                and np.array_equal(cut.decision, listing.decisions[k])
+                for cut in proof.cuts
+            )
             bounds[k] = max(bounds[k], proof.bound(model, row) if own else 0.0)
         return bounds
 
@@ -179,5 +183,10 @@ class ListProof(Certificate):
         clashes = [proof.clash(model, row) for proof in self.branches.values()]
         limits = dict.fromkeys(limit for clash in clashes for limit in clash.limits)
         locked = dict.fromkeys(name for clash in clashes for name in clash.locked)
-        radius = min((clash.radius for clash in clashes), default=PROOF_RADIUS)
+        radius = min((clash.radius for clash in clashes), default=np.inf)
+        listing, domain = model.listing(self.limit), model.task.domain
+        if listing is not None and domain is not None:
+            for j in listing.held(row):
+                group = locked if domain.limits.immutable[j] else limits
+                group[domain.limits.names[j]] = None
         return Clash(np.empty((0, 1)), tuple(limits), tuple(locked), radius)

@@ -119,6 +119,7 @@ class Domain:
         # What cannot change has bounds of its own, which may be outside of those of all rows.
         lower = np.maximum(self.lower.double().cpu().numpy(), self.limits.lower)
         upper = np.minimum(self.upper.double().cpu().numpy(), self.limits.upper)
+        host = np.nan_to_num(host, nan=np.nan, posinf=np.nan, neginf=np.nan)
         slack = _TOLERANCE * np.maximum(1.0, np.abs(host))
         allowed = ((host >= lower - slack) & (host <= upper + slack)).all(1)
         integer = self.limits.integer

@@ -185,7 +185,7 @@ def _run(search: Search, task: Task, on_progress: Callable[[Progress], None] | N
 def _settle(ledger: Ledger, task: Task, rows: Tensor, points: Points) -> None:
     """Verify what the search found, and say of each row how it ended."""
     verdict = verify(task, points.x)
-    proof = recheck(task, points.certificates)
+    proof = recheck(task, points.certificates).without(verdict.valid)
     loss = task.proximity(points.x, task.origin)
     optimal = is_optimal(loss, proof.bound.to(loss)).tolist()
     valid, tie, steps = verdict.valid.tolist(), verdict.tie.tolist(), points.steps.tolist()

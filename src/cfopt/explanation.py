@@ -36,7 +36,7 @@ _SHOWN = 6
 def is_optimal(loss: Tensor, bound: Tensor) -> Tensor:
     """Whether a loss meets its bound, up to rounding: `(B,), (B,) -> (B,)`."""
     part = 1e-6 if loss.dtype == torch.float64 else 1e-4
-    return loss - bound <= part * loss.clamp(min=part)
+    return loss - bound <= part * loss
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,11 @@ from cfopt.types import Array, Quantifier
 
 if TYPE_CHECKING:
     from cfopt.affine_task import AffineTask
+
+#: Entries of a normal below this part of their terms are rounding.
+NOISE = 64 * np.finfo(np.float64).eps
+#: How many roundings of its terms a price may be off by.
+DOUBT = 4
 
 
 class Listing:
@@ -24,6 +30,7 @@ class Listing:
         self.model = model
         self.decisions = decisions
         self._slopes: Array = decisions @ model.slopes  # how values change with u, (D, p)
+        self._sizes: Array = np.abs(decisions) @ np.abs(model.slopes)
 
     def __len__(self) -> int:
         return len(self.decisions)
@@ -31,19 +38,42 @@ class Listing:
     def bounds(self, row: int) -> Array:
         """What it costs at least to meet the inequalities of each decision, limits apart: `(D,)`.
 
-        The largest of the costs to reach one of their half-spaces.
+        The largest of the costs to reach one of their half-spaces; inf where nothing that can
+        move brings one nearer.
         """
-        model = self.model
-        system = model.system(row)
+        system = self.model.system(row)
         movable = system.lower < system.upper
-        values = self.decisions @ model.prices0[row]
         bound: Array = np.zeros(len(self))
+        for excess, normals in self._half_spaces(row):
+            bound = np.maximum(bound, self.model.norm.to_half_spaces(excess, normals[:, movable]))
+        return bound
+
+    def held(self, row: int) -> list[int]:
+        """Features that are held in place and alone would bring some half-space nearer."""
+        system = self.model.system(row)
+        held = system.lower == system.upper
+        found = np.zeros_like(held)
+        for excess, normals in self._half_spaces(row):
+            stuck = (excess > 0) & ~normals[:, ~held].any(axis=1)
+            found |= held & normals[stuck].any(axis=0)
+        return [int(j) for j in np.flatnonzero(found)]
+
+    def _half_spaces(self, row: int) -> Iterator[tuple[Array, Array]]:
+        """Each inequality for all decisions: `normals @ u <= -excess`, `(D,)` and `(D, p)`."""
+        model = self.model
+        values = self.decisions @ model.prices0[row]
         for multiple in model.multiples(Quantifier.SOME):
             for end in model.ends(row):
                 excess = multiple * values + end @ model.prices0[row]
-                normals = (multiple * self._slopes + end @ model.slopes)[:, movable]
-                bound = np.maximum(bound, model.norm.to_half_spaces(excess, normals))
-        return bound
+                normals = multiple * self._slopes + end @ model.slopes
+                noise = abs(multiple) * self._sizes + np.abs(end) @ np.abs(model.slopes)
+                normals[np.abs(normals) <= NOISE * noise] = 0.0
+                # Constant, and broken by no more than rounding: not broken.
+                size = abs(multiple) * (np.abs(self.decisions) @ model.sizes[row])
+                size += np.abs(end) @ model.sizes[row]
+                level = ~normals.any(axis=1) & (excess <= DOUBT * model.eps * size)
+                excess[level] = 0.0
+                yield excess, normals
 
     def most_violated(self, row: int, u: Array, tolerance: float) -> int | None:
         """The decision that breaks what every one must meet the most after a change; or None."""

@@ -17,6 +17,8 @@ from cfopt.types import Sense
 
 #: A criterion holds when h exceeds 0 by no more than this part of `sum_j |price_j d_j|`.
 TOLERANCE = 1e-6
+#: How exactly prices are known, as a part of the largest of them.
+_ROUNDING = 1e-13
 
 
 class Judgement(NamedTuple):
@@ -152,11 +154,15 @@ class Task:
         return self.domain.allows(x)
 
     def judge(self, prices: Tensor, rival: Tensor, tolerance: float = TOLERANCE) -> Judgement:
-        """Whether the criterion holds, `h <= tolerance * sum_j |price_j d_j|`, and by how much."""
+        """Whether the criterion holds, `h <= tolerance * sum_j |price_j d_j|`, and by how much.
+
+        Where the prices that count are 0 but for rounding, so is h.
+        """
         direction = self.direction(prices, rival)
         terms = prices * direction
         h = terms.sum(1)
-        return Judgement(direction, h, h <= tolerance * terms.abs().sum(1))
+        rounding = _ROUNDING * prices.abs().amax(1) * direction.abs().sum(1)
+        return Judgement(direction, h, h <= tolerance * terms.abs().sum(1) + rounding)
 
     def look(self, x: Tensor) -> Look:
         """Predict, solve and judge contexts, with half of what verification grants."""

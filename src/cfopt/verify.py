@@ -74,6 +74,12 @@ class Proof:
     bound: Tensor
     clashes: dict[int, Clash]
 
+    def without(self, valid: Tensor) -> Proof:
+        """Rows that are valid within the tolerance, whatever is proved without it: no proof."""
+        refuted = valid & (self.bound == torch.inf)
+        kept = {row: clash for row, clash in self.clashes.items() if not refuted[row]}
+        return Proof(self.bound.masked_fill(refuted, torch.nan), kept)
+
 
 def recheck(task: Task, certificates: Sequence[Certificate | None]) -> Proof:
     """Evaluate certificates against the task itself, whatever the search made of them."""
@@ -98,7 +104,7 @@ def _beats(prices: Tensor, left: Tensor, right: Tensor) -> Tensor:
     """Whether the left decision is another one than the right, and better."""
     terms = prices * (left - right)
     # Where only columns differ whose prices are 0 but for rounding, neither is better.
-    rounding = _ROUNDING * (prices * right).abs().sum(1).maximum((prices * left).abs().sum(1))
+    rounding = _ROUNDING * prices.abs().amax(1) * (left - right).abs().sum(1)
     better = terms.sum(1) < -TOLERANCE * terms.abs().sum(1) - rounding
     return better & ~same_decision(left, right)
 

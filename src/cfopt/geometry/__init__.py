@@ -2,12 +2,12 @@
 
 from cfopt.geometry.master import Grid, Leaf, Master, Nearest, Split, Tree, leaves, proved_bound
 from cfopt.geometry.norms import Euclidean, Norm, Taxicab
-from cfopt.geometry.system import PROOF_RADIUS, System
+from cfopt.geometry.system import HalfSpaces, System
 
 __all__ = [
-    "PROOF_RADIUS",
     "Euclidean",
     "Grid",
+    "HalfSpaces",
     "Leaf",
     "Master",
     "Nearest",

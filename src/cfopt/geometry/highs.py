@@ -10,6 +10,8 @@ import numpy as np
 from cfopt.types import Array
 
 _TOLERANCE = 1e-9
+#: Seconds and iterations after which a small program is given up: HiGHS's QP solver may cycle.
+_PATIENCE, _ITERATIONS = 2.0, 10_000
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ def _solve(
     highs.setOptionValue("presolve", "off")  # the models are small, and duals are wanted
     for kind in ("primal", "dual"):
         highs.setOptionValue(f"{kind}_feasibility_tolerance", _TOLERANCE)
+    highs.setOptionValue("time_limit", _PATIENCE)
+    highs.setOptionValue("qp_iteration_limit", _ITERATIONS)
     if highs.passModel(model) == highspy.HighsStatus.kError:
         return None
     highs.run()

@@ -11,13 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cfopt.geometry.norms import Norm
-from cfopt.geometry.system import PROOF_RADIUS, System
+from cfopt.geometry.system import HalfSpaces, System
 from cfopt.types import Array
 
 #: A value this near to a whole number is one.
 _WHOLE = 1e-7
-#: What branching may leave open, as a part of the cost.
-_GAP = 1e-9
 
 
 @dataclass(frozen=True)
@@ -82,9 +80,11 @@ def proved_bound(system: System, norm: Norm, tree: Tree, grid: Grid | None = Non
     if isinstance(tree, Leaf):
         if len(tree.multipliers) != len(system.matrix):
             return 0.0  # they belong to another system
-        if system.radius(tree.multipliers) >= PROOF_RADIUS:
+        if system.refutes(tree.multipliers):
             return np.inf
-        return max(0.0, norm.bound(system, tree.multipliers))
+        # What is nowhere within a radius is at least that far away.
+        far = system.radius(tree.multipliers) ** norm.power
+        return max(0.0, norm.bound(system, tree.multipliers), far if np.isfinite(far) else 0.0)
     if grid is None or not grid.integer[tree.feature]:
         return 0.0  # only a whole number has nothing between at and at + 1
     below, above = _divide(system, grid, tree.feature, tree.at)
@@ -112,17 +112,16 @@ class Master:
     """
 
     def __init__(
-        self, system: System, norm: Norm, grid: Grid | None = None, max_nodes: int = 100_000
+        self, system: System, norm: Norm, grid: Grid | None = None, max_nodes: int = 20_000
     ) -> None:
         self.system = system
         self.norm = norm
         self.grid = grid if grid is not None and grid.integer.any() else None
         self._max_nodes = max_nodes
 
-    def add(self, normals: Array, limits: Array, rounding: Array) -> None:
-        """Add the cuts `normals @ u <= limits`: `(c, p), (c,), (c,)`."""
-        below = np.full(len(limits), -np.inf)
-        self.system = self.system.with_rows(normals, below, limits, rounding)
+    def add(self, cuts: HalfSpaces) -> None:
+        """Add cuts."""
+        self.system = self.system.with_cuts(cuts)
 
     def solve(self) -> Nearest:
         """The cheapest change, the bound that proves it, or a proof that there is none."""
@@ -140,20 +139,15 @@ class Master:
         nodes[root] = first.tree
         heap = [(first.bound, root, first.u, self.system)]
         best: Array | None = None
-        cost = np.inf
         while heap:
-            bound, name, u, system = heap[0]
+            _, name, u, system = heap[0]
             if u is None or len(nodes) > self._max_nodes:
                 break  # only proved clashes, or unsolved branches, are left; or too many
-            if bound >= cost - _GAP * max(1.0, cost):
-                break
-            heapq.heappop(heap)
             found = grid.fractional(u)
             if found is None:
-                # Each leaf is popped in order of its bound: nothing cheaper is left.
-                best, cost = u, self.norm(u)
-                heapq.heappush(heap, (bound, name, None, system))
+                best = u  # branches come in the order of their bounds: nothing cheaper is left
                 break
+            heapq.heappop(heap)
             feature, value = found
             at = int(np.floor(value))
             below, above = next(order), next(order)
@@ -188,10 +182,10 @@ def _relax(system: System, norm: Norm) -> Nearest:
     nothing = Leaf(np.zeros(len(system.matrix)))
     if (system.lower > system.upper).any():
         return Nearest(None, np.inf, nothing)
-    found = norm.nearest(system.tightened()) or norm.nearest(system)
+    found = norm.nearest(system)
     if found is not None:
-        bound = max(0.0, norm.bound(system, found.multipliers))
-        return Nearest(found.values, bound, Leaf(found.multipliers))
+        solution, bound = found
+        return Nearest(solution.values, max(0.0, bound), Leaf(solution.multipliers))
     multipliers = system.clash()
     if multipliers is None:
         return Nearest(None, 0.0, nothing)  # neither a solution nor a proof: nothing is claimed

@@ -9,7 +9,7 @@ import daqp
 import numpy as np
 
 from cfopt.geometry.highs import Optimum, solve_lp, solve_qp
-from cfopt.geometry.system import PROOF_RADIUS, System
+from cfopt.geometry.system import System
 from cfopt.types import Array
 
 #: How far, at most, a solver's answer may break a limit: rows have norm 1.
@@ -21,8 +21,8 @@ _GAP = 1e-8
 class Norm(ABC):
     """What a change u costs."""
 
-    #: The cost of a change so large that a proof up to there is a proof.
-    far: float
+    #: The cost of a change grows with this power of its length.
+    power: int
 
     @abstractmethod
     def __call__(self, u: Array) -> float:
@@ -40,30 +40,37 @@ class Norm(ABC):
     def bound(self, system: System, multipliers: Array) -> float:
         """What every solution costs at least, whatever the multipliers."""
 
-    def nearest(self, system: System) -> Optimum | None:
-        """The cheapest solution of a system; None if there is none, or no solver finds it.
+    def nearest(self, system: System) -> tuple[Optimum, float] | None:
+        """The cheapest solution of a system, and the bound that its multipliers prove.
 
-        An answer counts once its own multipliers prove it; failing that, the cheapest there is.
+        None if there is none, or no solver finds it. An answer that is not proved by its own
+        multipliers gives way to that of another solver.
         """
-        best: Optimum | None = None
-        for found in self.attempts(system):
-            if found is None or not np.isfinite(found.values).all():
-                continue
-            size = max(1.0, float(np.abs(found.values).max(initial=0.0)))
-            if system.breach(found.values) > _BREACH * size:
-                continue
-            cost = self(found.values)
-            if cost - self.bound(system, found.multipliers) <= _GAP * max(cost, _GAP):
-                return found
-            if best is None or cost < self(best.values):
-                best = found
+        best: tuple[Optimum, float] | None = None
+        # Solvers have absolute tolerances: a problem of size 1 suits them.
+        unit = system.reach()
+        for target in (system.tightened(), system):
+            small = target.scaled(unit)
+            for found in self.attempts(small):
+                if found is None or not np.isfinite(found.values).all():
+                    continue
+                size = max(1.0, float(np.abs(found.values).max(initial=0.0)))
+                if small.breach(found.values) > _BREACH * size:
+                    continue
+                multipliers = found.multipliers * unit ** (self.power - 1)
+                answer = Optimum(found.values * unit, multipliers)
+                cost, bound = self(answer.values), self.bound(system, multipliers)
+                if cost - bound <= _GAP * cost:
+                    return answer, bound
+                if best is None or cost < self(best[0].values):
+                    best = answer, bound
         return best
 
 
 class Euclidean(Norm):
     """`|u|^2`."""
 
-    far = PROOF_RADIUS**2
+    power = 2
 
     def __call__(self, u: Array) -> float:
         """`|u|^2`."""
@@ -92,7 +99,7 @@ class Euclidean(Norm):
 class Taxicab(Norm):
     """`|u|_1`."""
 
-    far = PROOF_RADIUS
+    power = 1
 
     def __call__(self, u: Array) -> float:
         """`|u|_1`."""
@@ -101,7 +108,7 @@ class Taxicab(Norm):
     def to_half_spaces(self, excess: Array, normals: Array) -> Array:
         """`excess / max |g|` where it is > 0."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            cost = excess / np.abs(normals).max(axis=-1)
+            cost = excess / np.abs(normals).max(axis=-1, initial=0.0)
         return np.where(excess > 0, cost, 0.0)
 
     def attempts(self, system: System) -> Iterator[Optimum | None]:

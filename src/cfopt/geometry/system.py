@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from cfopt.geometry.highs import solve_lp
 from cfopt.types import Array
 
-#: A proof that nothing within this many units of the origin satisfies a system is a proof.
-PROOF_RADIUS = 1e6
+#: How exactly sums of products are known, as a part of their terms.
+_ROUNDING = 1e-13
+
+
+@dataclass(frozen=True)
+class HalfSpaces:
+    """`normals @ u <= limits`, and how exactly they are known.
+
+    Arguments:
+        normals: `(C, p)`.
+        limits: `(C,)`.
+        rounding: by how much a limit should be undercut, so that rounding elsewhere does not break
+            it, `(C,)`. Solutions respect it where they can; proofs do without.
+        doubt: to within what the limits are known, `(C,)`.
+        grain: to within what the entries of the normals are known, `(C,)`.
+    """
+
+    normals: Array
+    limits: Array
+    rounding: Array
+    doubt: Array
+    grain: Array
 
 
 @dataclass(frozen=True)
@@ -24,8 +45,7 @@ class System:
         lower, upper: `(p,)`.
         matrix: `(k, p)`.
         row_lower, row_upper: `(k,)`.
-        rounding: by how much an upper limit should be undercut, so that rounding elsewhere does
-            not break it, `(k,)`. Solutions respect it where they can; proofs do without.
+        rounding, doubt, grain: as in `HalfSpaces`, `(k,)`.
     """
 
     lower: Array
@@ -34,28 +54,53 @@ class System:
     row_lower: Array
     row_upper: Array
     rounding: Array
+    doubt: Array
+    grain: Array
 
     @classmethod
     def box(cls, lower: Array, upper: Array) -> System:
         """Bounds alone."""
-        return cls(lower, upper, np.empty((0, len(lower))), *[np.empty(0)] * 3)
+        return cls(lower, upper, np.empty((0, len(lower))), *[np.empty(0)] * 5)
 
-    def with_rows(
-        self, matrix: Array, row_lower: Array, row_upper: Array, rounding: Array | float = 0.0
-    ) -> System:
-        """The system with more rows, each scaled to norm 1 (0 stays 0)."""
+    def with_rows(self, matrix: Array, row_lower: Array, row_upper: Array) -> System:
+        """The system with more limits on sums, known exactly."""
+        return self._with(matrix, row_lower, row_upper, *[np.zeros(len(matrix))] * 3)
+
+    def with_cuts(self, cuts: HalfSpaces) -> System:
+        """The system with more half-spaces."""
+        below = np.full(len(cuts.limits), -np.inf)
+        more = (cuts.rounding, cuts.doubt, cuts.grain)
+        return self._with(cuts.normals, below, cuts.limits, *more)
+
+    def _with(self, matrix: Array, *rows: Array) -> System:
+        """More rows, each scaled to norm 1 (0 stays 0)."""
         norm = np.linalg.norm(matrix, axis=1)
         norm[norm == 0] = 1.0
-        return replace(
-            self,
-            matrix=np.concatenate([self.matrix, matrix / norm[:, None]]),
-            row_lower=np.concatenate([self.row_lower, row_lower / norm]),
-            row_upper=np.concatenate([self.row_upper, row_upper / norm]),
-            rounding=np.concatenate([self.rounding, rounding / norm]),
+        names = ("row_lower", "row_upper", "rounding", "doubt", "grain")
+        columns = {
+            name: np.concatenate([getattr(self, name), values / norm])
+            for name, values in zip(names, rows, strict=True)
+        }
+        matrix = np.concatenate([self.matrix, matrix / norm[:, None]])
+        return System(self.lower, self.upper, matrix, **columns)
+
+    def scaled(self, unit: float) -> System:
+        """The same for `u / unit`."""
+        names = ("lower", "upper", "row_lower", "row_upper", "rounding", "doubt")
+        return replace(self, **{name: getattr(self, name) / unit for name in names})
+
+    def reach(self) -> float:
+        """How far the most distant of the limits is from u = 0; 1 if none is broken there."""
+        distance = max(
+            float(part.max(initial=0.0))
+            for part in (self.lower, -self.upper, self.row_lower, -self.row_upper)
         )
+        return distance if distance > 0 else 1.0
 
     def tightened(self) -> System:
         """The system whose solutions keep off their upper limits by the rounding."""
+        if not self.rounding.any():
+            return self
         return replace(self, row_upper=self.row_upper - self.rounding)
 
     def within(self, lower: Array, upper: Array) -> System:
@@ -66,38 +111,62 @@ class System:
         """By how much u breaks the worst of the limits; 0 or less if none."""
         value = self.matrix @ u
         parts = (self.lower - u, u - self.upper, self.row_lower - value, value - self.row_upper)
-        return max((float(part.max()) for part in parts if len(part)), default=0.0)
+        return max(float(part.max(initial=-np.inf)) for part in parts)
 
     def combine(self, multipliers: Array) -> tuple[Array, float]:
         """One inequality that follows from the rows: `g @ u <= c`.
 
         Whatever the multipliers are it does follow: those on a limit that is not there are dropped.
         """
-        above = np.where(np.isfinite(self.row_upper), np.maximum(multipliers, 0.0), 0.0)
-        below = np.where(np.isfinite(self.row_lower), np.maximum(-multipliers, 0.0), 0.0)
-        upper = np.where(above > 0, self.row_upper, 0.0)
-        lower = np.where(below > 0, self.row_lower, 0.0)
+        above = np.maximum(multipliers, 0.0) * self._closed[0]
+        below = np.maximum(-multipliers, 0.0) * self._closed[1]
+        upper, lower = self._ends
         return (above - below) @ self.matrix, float(above @ upper - below @ lower)
+
+    @cached_property
+    def _closed(self) -> tuple[Array, Array]:
+        """1 for each upper and lower limit of a row that is there, 0 for the others."""
+        return np.isfinite(self.row_upper) * 1.0, np.isfinite(self.row_lower) * 1.0
+
+    @cached_property
+    def _ends(self) -> tuple[Array, Array]:
+        """The upper and lower limits, 0 where there is none."""
+        return (
+            np.where(self._closed[0] > 0, self.row_upper, 0.0),
+            np.where(self._closed[1] > 0, self.row_lower, 0.0),
+        )
 
     def radius(self, multipliers: Array) -> float:
         """Within which distance of u = 0 the multipliers prove that nothing satisfies the system.
 
         With `g @ u <= c` for all solutions: where the bounds are finite, g u has a least value;
-        along the others it falls by at most `|g| |u|`. 0 proves nothing, inf that there is nothing
-        at all.
+        along the others it falls by at most `|g| |u|`. 0 proves nothing.
         """
+        excess, slope, _ = self._excess(multipliers)
+        return 0.0 if excess <= 0 else np.inf if slope == 0 else excess / slope
+
+    def refutes(self, multipliers: Array) -> bool:
+        """Whether the multipliers prove that nothing at all satisfies the system.
+
+        That is, g vanishes along open ends as far as it is known.
+        """
+        excess, _, vanishes = self._excess(multipliers)
+        return excess > 0 and vanishes
+
+    def _excess(self, multipliers: Array) -> tuple[float, float, bool]:
+        """By how much `g @ u <= c` is broken by closed ends, and how g goes on along open ones."""
         g, c = self.combine(multipliers)
         side = np.where(g > 0, self.lower, self.upper)
         open_ended = ~np.isfinite(side)
-        closed = float(np.where(open_ended, 0.0, g * np.where(open_ended, 0.0, side)).sum())
-        excess = closed - c
-        # Rounding in the sums above must not pass for an excess.
-        limits = np.maximum(_finite(self.row_lower), _finite(self.row_upper))
-        size = float(np.abs(multipliers) @ limits + np.abs(g) @ _finite(side))
-        if excess <= 1e-13 * size:
-            return 0.0
-        slope = float(np.linalg.norm(g[open_ended]))
-        return np.inf if slope == 0 else excess / slope
+        end = np.where(open_ended, 0.0, side)
+        weight = np.abs(multipliers)
+        # Rounding must not pass for an excess.
+        limits = np.maximum(np.abs(self._ends[0]), np.abs(self._ends[1]))
+        noise = weight @ (_ROUNDING * limits + self.doubt) + _ROUNDING * np.abs(g) @ np.abs(end)
+        excess = float(g @ end - c - noise)
+        slope = np.abs(g[open_ended])
+        vanishes = bool((slope <= weight @ (self.grain + _ROUNDING)).all())
+        return excess, float(np.linalg.norm(slope)), vanishes
 
     def clash(self) -> Array | None:
         """Multipliers that show that nothing satisfies the system; None if none are found.
@@ -142,8 +211,4 @@ class System:
         multipliers[finite[0]] += np.maximum(solved.multipliers[:count], 0.0)
         multipliers[finite[1]] += np.minimum(solved.multipliers[count:], 0.0)
         multipliers[np.abs(multipliers) < 1e-9 * np.abs(multipliers).max(initial=0.0)] = 0.0
-        return multipliers if self.radius(multipliers) >= PROOF_RADIUS else None
-
-
-def _finite(values: Array) -> Array:
-    return np.where(np.isfinite(values), np.abs(values), 0.0)
+        return multipliers if self.refutes(multipliers) else None

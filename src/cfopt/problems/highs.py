@@ -192,7 +192,7 @@ class HighsModel:
         return np.where(snap, nearest, values) + 0.0  # + 0.0 turns -0.0 into 0.0
 
     def ray(self, columns: NDArray[np.int32], costs: Array) -> Array | None:
-        """A direction in which the objective improves without end, of size 1; None if there is."""
+        """A direction of size 1 in which the objective improves without end, if there is one."""
         try:
             self.solve(columns, costs)
         except SolverError:

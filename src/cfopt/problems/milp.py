@@ -205,7 +205,8 @@ class MILP(Problem):
         varying = np.where(fixed, 0.0, prices)  # what cannot vary decides nothing
         largest = np.abs(varying).max(axis=1)
         predicted = np.abs(varying[:, : self.num_costs]).max(axis=1)
-        if ((predicted > 0) & (predicted < _RESOLUTION * largest)).any():
+        # Below rounding they are 0.
+        if ((predicted > 1e-12 * largest) & (predicted < _RESOLUTION * largest)).any():
             raise SolverError(
                 f"the predicted costs (up to {predicted.min():.3g}) are too small beside the fixed "
                 f"ones (up to {largest.max():.3g}) for HiGHS to tell decisions apart; rescale them"

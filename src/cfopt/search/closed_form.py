@@ -50,11 +50,10 @@ def _project(task: Task) -> Points:
     model = AffineTask(task)
     factual = model.task.factual.numpy()
     cuts = [Cut(decision, Quantifier.GIVEN) for decision in factual]
+    found = [model.cut(row, cut.directions(model, row)) for row, cut in enumerate(cuts)]
     normals, limits, rounding = (
-        np.concatenate(parts)
-        for parts in zip(
-            *(cut.half_spaces(model, row) for row, cut in enumerate(cuts)), strict=True
-        )
+        np.concatenate([getattr(one, name) for one in found])
+        for name in ("normals", "limits", "rounding")
     )
     excess = np.where(limits < 0, rounding - limits, 0.0)
     length = np.linalg.norm(normals, axis=1)
@@ -74,19 +73,19 @@ def _project(task: Task) -> Points:
         change[every, steepest] = step
         steep = np.divide(length, np.abs(slope), where=reachable, out=np.zeros_like(excess))
         multipliers = np.where(reachable, steep, multipliers)
-    found = torch.from_numpy(reachable | (excess == 0)).to(task.origin.device)
+    solved = torch.from_numpy(reachable | (excess == 0)).to(task.origin.device)
     none = torch.zeros(len(task), dtype=torch.long, device=task.origin.device)
     return Points(
         rows=torch.arange(len(task), device=task.origin.device),
         x=model.contexts(list(range(len(task))), change),
-        found=found,
+        found=solved,
         steps=none + 1,
         solves=none,
         passes=none,
         notes=("",) * len(task),
         methods=("closed form",) * len(task),
         certificates=tuple(
-            CutProof((cut,), Leaf(multipliers[row : row + 1]), hopeless=not found[row])
+            CutProof((cut,), Leaf(multipliers[row : row + 1]), hopeless=not solved[row])
             for row, cut in enumerate(cuts)
         ),
     )

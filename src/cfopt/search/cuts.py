@@ -45,7 +45,8 @@ class CutRow:
     def add(self, cut: Cut) -> None:
         """Collect a cut."""
         self._cuts.append(cut)
-        self._master.add(*cut.half_spaces(self._model, self._row))
+        directions = cut.directions(self._model, self._row)
+        self._master.add(self._model.cut(self._row, directions))
 
     def solve(self) -> Array | None:
         """The nearest change that meets all cuts; None if there is none, or it is not found."""

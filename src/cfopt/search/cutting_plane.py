@@ -13,6 +13,7 @@ from torch import Tensor
 from cfopt.affine_task import AffineTask
 from cfopt.certificate import Cut
 from cfopt.errors import InputError
+from cfopt.problems.base import same_decision
 from cfopt.search.base import Search
 from cfopt.search.cuts import CutRow
 from cfopt.task import TOLERANCE, Task
@@ -91,8 +92,13 @@ class _Run:
         self.cuts = {row: CutRow(self.model, row) for row in self.rows}
         factual = self.model.task.factual.numpy()
         self.kind = Quantifier.EVERY if self.model.multiples(Quantifier.EVERY) else Quantifier.GIVEN
+        # With a margin, what the alternative must beat are the other decisions only.
+        task = self.model.task
+        own = same_decision(task.criterion.pivot(task.factual), task.factual).numpy()
+        skipped = own & (task.margin > 0) & task.criterion.contrasts
         for row, cuts in self.cuts.items():
-            cuts.add(Cut(factual[row], self.kind))
+            if not skipped[row]:
+                cuts.add(Cut(factual[row], self.kind))
 
     def advance(self, k: int, last: bool) -> Points | None:
         """Solve the masters, then ask the solver what they have missed."""

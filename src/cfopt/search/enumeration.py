@@ -106,7 +106,7 @@ class _Row:
         """Look at decisions while they may be nearer; return whether time was up."""
         bounds = self.listing.bounds(self.row)
         for k in bounds.argsort(kind="stable").tolist():
-            if bounds[k] >= min((1 - _GAP) * self.cost, self.model.norm.far):
+            if bounds[k] == np.inf or bounds[k] >= (1 - _GAP) * self.cost:
                 return False
             if time.monotonic() > deadline:
                 return True

@@ -34,5 +34,5 @@ def project(task: Task, x: Tensor) -> Tensor:
         system = box.with_rows(matrix, least - value[row], most - value[row])
         found = Euclidean().nearest(system)
         if found is not None:
-            moved[row] = torch.from_numpy(target[row] + found.values).to(x)
+            moved[row] = torch.from_numpy(target[row] + found[0].values).to(x)
     return domain.clamp(moved.view_as(x))

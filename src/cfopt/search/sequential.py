@@ -204,9 +204,10 @@ class _Run:
             wide = task[
                 torch.arange(len(task), device=self.device).repeat_interleave(knobs.samples)
             ]
-            x = project(wide, x)
-            if wide.domain is not None and wide.domain.discrete:
-                x = wide.domain.round(x)
+            assert wide.domain is not None
+            # Limits on sums that rounding breaks are left to the climbs.
+            discrete = wide.domain.discrete
+            x = wide.domain.round(wide.domain.clamp(x)) if discrete else project(wide, x)
         return x, length
 
     def _take(self, x: Tensor, loss: Tensor, each: int) -> None:

@@ -139,7 +139,8 @@ def _pose(
     faults = dict(enumerate(bound.faults(problem, solved.decisions, margin)))
     ledger.reject_each({row: fault for row, fault in faults.items() if fault})
     ledger.costs = costs
-    return Task(x, solved.decisions, pipeline, bound, proximity, margin, domain)
+    size = problem.prices(costs).abs().amax(1)
+    return Task(x, solved.decisions, pipeline, bound, proximity, margin, domain, size=size)
 
 
 def _settle_at_start(ledger: Ledger, task: Task) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: Entries of a normal below this part of their terms are rounding.
 NOISE = 64 * np.finfo(np.float64).eps
 #: How many roundings of its terms a price may be off by.
-DOUBT = 4
+DOUBT = 16
 
 
 class Listing:

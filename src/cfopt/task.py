@@ -17,8 +17,8 @@ from cfopt.types import Sense
 
 #: A criterion holds when h exceeds 0 by no more than this part of `sum_j |price_j d_j|`.
 TOLERANCE = 1e-6
-#: How exactly prices are known, as a part of the largest of them.
-_ROUNDING = 1e-13
+#: How exactly prices are known at best, as a part of the largest of them.
+_ROUNDING = 1e-12
 
 
 class Judgement(NamedTuple):
@@ -57,6 +57,7 @@ class Task:
         margin: by which part of its value the alternative must win.
         domain: the contexts that are allowed; None if all are.
         start: where to begin, `(B, ...)`; at the origin by default.
+        size: the largest price at the origin, `(B,)`, beside which rounding is told.
     """
 
     origin: Tensor
@@ -67,6 +68,7 @@ class Task:
     margin: float = 0.0
     domain: Domain | None = None
     start: Tensor | None = None
+    size: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.origin)
@@ -80,6 +82,7 @@ class Task:
             criterion=self.criterion[rows],
             domain=None if self.domain is None else self.domain[rows],
             start=None if self.start is None else self.start[rows],
+            size=None if self.size is None else self.size[rows],
         )
 
     @property
@@ -161,7 +164,10 @@ class Task:
         direction = self.direction(prices, rival)
         terms = prices * direction
         h = terms.sum(1)
-        rounding = _ROUNDING * prices.abs().amax(1) * direction.abs().sum(1)
+        known = max(_ROUNDING, 4 * torch.finfo(self.origin.dtype).eps)
+        size = prices.abs().amax(1)
+        size = size if self.size is None else size.maximum(self.size.to(size))
+        rounding = known * size * direction.abs().sum(1)
         return Judgement(direction, h, h <= tolerance * terms.abs().sum(1) + rounding)
 
     def look(self, x: Tensor) -> Look:

@@ -57,7 +57,7 @@ def verify(task: Task, x: Tensor) -> Verdict:
     valid = judged.holds.clone()
     valid[list(failures)] = False
     tie = valid & host.ties(prices, solved.decisions)
-    unbeaten = ~_beats(prices, solved.decisions, host.factual)
+    unbeaten = ~_beats(prices, solved.decisions, host.factual, _size(host, prices))
     return Verdict(valid, unbeaten, judged.h, tie, solved.decisions, costs, failures)
 
 
@@ -100,13 +100,19 @@ def recheck(task: Task, certificates: Sequence[Certificate | None]) -> Proof:
     return Proof(bound, clashes)
 
 
-def _beats(prices: Tensor, left: Tensor, right: Tensor) -> Tensor:
+def _beats(prices: Tensor, left: Tensor, right: Tensor, size: Tensor) -> Tensor:
     """Whether the left decision is another one than the right, and better."""
     terms = prices * (left - right)
     # Where only columns differ whose prices are 0 but for rounding, neither is better.
-    rounding = _ROUNDING * prices.abs().amax(1) * (left - right).abs().sum(1)
+    rounding = _ROUNDING * size * (left - right).abs().sum(1)
     better = terms.sum(1) < -TOLERANCE * terms.abs().sum(1) - rounding
     return better & ~same_decision(left, right)
+
+
+def _size(task: Task, prices: Tensor) -> Tensor:
+    """The largest price of each row, here or at the origin: `(B, m) -> (B,)`."""
+    here = prices.abs().amax(1)
+    return here if task.size is None else here.maximum(task.size.to(here))
 
 
 def _doubtful(task: Task, prices: Tensor, optimum: Tensor) -> dict[int, str]:
@@ -115,6 +121,8 @@ def _doubtful(task: Task, prices: Tensor, optimum: Tensor) -> dict[int, str]:
         return {}
     doubts = task.pipeline.problem.audit(optimum.numpy())
     for decision in (task.factual, task.criterion.pivot(task.factual)):
-        for row in _beats(prices, decision, optimum).nonzero().flatten().tolist():
+        for row in (
+            _beats(prices, decision, optimum, _size(task, prices)).nonzero().flatten().tolist()
+        ):
             doubts[row] = "the solver's answer is worse than a decision known to be feasible"
     return doubts

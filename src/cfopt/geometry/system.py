@@ -211,4 +211,17 @@ class System:
         multipliers[finite[0]] += np.maximum(solved.multipliers[:count], 0.0)
         multipliers[finite[1]] += np.minimum(solved.multipliers[count:], 0.0)
         multipliers[np.abs(multipliers) < 1e-9 * np.abs(multipliers).max(initial=0.0)] = 0.0
-        return multipliers if self.refutes(multipliers) else None
+        for candidate in (multipliers, self._refined(multipliers)):
+            if self.refutes(candidate):
+                return candidate
+        return None
+
+    def _refined(self, multipliers: Array) -> Array:
+        """The multipliers of the same rows for which g vanishes as exactly as it can."""
+        used = np.flatnonzero(multipliers)
+        free = np.isinf(self.lower) & np.isinf(self.upper)
+        equations = np.concatenate([self.matrix[used][:, free].T, np.sign(multipliers[[used]])])
+        target = np.append(np.zeros(int(free.sum())), np.abs(multipliers).sum())
+        refined = multipliers.copy()
+        refined[used] = np.linalg.lstsq(equations, target, rcond=None)[0]
+        return np.where(refined * multipliers > 0, refined, 0.0)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from cfopt.affine import AffineMap, is_affine
 from cfopt.geometry import Euclidean, Grid, HalfSpaces, Norm, System, Taxicab
-from cfopt.listing import DOUBT, NOISE, Listing
+from cfopt.listing import DOUBT, EPS, NOISE, Listing
 from cfopt.proximity import L1, L2, Proximity
 from cfopt.task import Task
 from cfopt.types import Array, Quantifier
@@ -39,6 +39,7 @@ class AffineTask:
         )
         self.norm = _NORMS[type(task.proximity)]
         self.slopes: Array = found.weight * self.scale  # V, (m, p)
+        self._steepness: Array = np.abs(self.slopes)
         self.prices0: Array = self.origin @ found.weight.T + found.bias
         #: What prices are sums of, which says how exactly they are known; (B, m).
         self.sizes: Array = np.abs(self.origin) @ np.abs(found.weight).T + np.abs(found.bias)
@@ -95,26 +96,29 @@ class AffineTask:
         extra = self.task.margin * self._pivot[row]
         return [self._anchor[row] + extra, self._anchor[row] - extra]
 
-    def directions(self, row: int, quantifier: Quantifier, decision: Array) -> Array:
-        """The d of all `<prices, d> <= 0` that a decision stands for: `(m,) -> (C, m)`."""
-        multiples, ends = self.multiples(quantifier), self.ends(row)
-        return np.stack([a * decision + end for a in multiples for end in ends])
+    def directions(self, row: int, quantifier: Quantifier, decisions: Array) -> Array:
+        """The d of all `<prices, d> <= 0` that decisions stand for: `(K, m) -> (K C, m)`."""
+        multiples = np.array(self.multiples(quantifier))
+        parts = multiples[:, None] * decisions[:, None]
+        ends = np.stack(self.ends(row))
+        return (parts[:, :, None] + ends).reshape(-1, decisions.shape[1])
 
-    def ray_directions(self, ray: Array) -> Array:
-        """The same for every decision far out along a ray: `(m,) -> (C, m)`."""
-        return np.stack([a * ray for a in self.multiples(Quantifier.EVERY)])
+    def ray_directions(self, rays: Array) -> Array:
+        """The same for every decision far out along rays: `(K, m) -> (K C, m)`."""
+        multiples = np.array(self.multiples(Quantifier.EVERY))
+        return (multiples[:, None] * rays[:, None]).reshape(-1, rays.shape[1])
 
     def cut(self, row: int, directions: Array) -> HalfSpaces:
         """The half-spaces of some directions: `(C, m) -> HalfSpaces`."""
         weight = np.abs(directions)
         normals, limits = directions @ self.slopes, -directions @ self.prices0[row]
-        noise = NOISE * (weight @ np.abs(self.slopes))
+        noise = NOISE * (weight @ self._steepness)
         normals[np.abs(normals) <= noise] = 0.0  # what cancels but for rounding cancels
         error = weight @ self.sizes[row]
         doubt = DOUBT * self.eps * error
         level = ~normals.any(axis=1) & (np.abs(limits) <= doubt)
         limits[level] = 0.0
-        rounding = np.where(level, 0.0, DOUBT * np.finfo(np.float64).eps * error)
+        rounding = np.where(level, 0.0, DOUBT * EPS * error)
         return HalfSpaces(normals, limits, rounding, doubt, noise.max(axis=1, initial=0.0))
 
     def system(self, row: int) -> System:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -32,8 +33,8 @@ class Cut:
     def directions(self, model: AffineTask, row: int) -> Array:
         """The d of all its `<prices, d> <= 0`: `(C, m)`."""
         if self.ray:
-            return model.ray_directions(self.decision)
-        return model.directions(row, self.quantifier, self.decision)
+            return model.ray_directions(self.decision[None])
+        return model.directions(row, self.quantifier, self.decision[None])
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,12 @@ class CutProof(Certificate):
         system = model.system(row)
         if not self.cuts:
             return system
-        directions = np.concatenate([cut.directions(model, row) for cut in self.cuts])
-        return system.with_cuts(model.cut(row, directions))
+        parts = []
+        for (ray, quantifier), cuts in groupby(self.cuts, lambda cut: (cut.ray, cut.quantifier)):
+            decisions = np.stack([cut.decision for cut in cuts])
+            rows = (row, quantifier, decisions)
+            parts.append(model.ray_directions(decisions) if ray else model.directions(*rows))
+        return system.with_cuts(model.cut(row, np.concatenate(parts)))
 
     def bound(self, model: AffineTask, row: int) -> float:
         """What the multipliers prove of a fresh system."""

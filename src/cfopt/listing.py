@@ -12,8 +12,9 @@ from cfopt.types import Array, Quantifier
 if TYPE_CHECKING:
     from cfopt.affine_task import AffineTask
 
+EPS = float(np.finfo(np.float64).eps)
 #: Entries of a normal below this part of their terms are rounding.
-NOISE = 64 * np.finfo(np.float64).eps
+NOISE = 64 * EPS
 #: How many roundings of its terms a price may be off by.
 DOUBT = 16
 

@@ -80,11 +80,12 @@ def proved_bound(system: System, norm: Norm, tree: Tree, grid: Grid | None = Non
     if isinstance(tree, Leaf):
         if len(tree.multipliers) != len(system.matrix):
             return 0.0  # they belong to another system
-        if system.refutes(tree.multipliers):
-            return np.inf
+        bound = max(0.0, norm.bound(system, tree.multipliers))
+        radius = system.radius(tree.multipliers)
+        if radius == 0:
+            return bound
         # What is nowhere within a radius is at least that far away.
-        far = system.radius(tree.multipliers) ** norm.power
-        return max(0.0, norm.bound(system, tree.multipliers), far if np.isfinite(far) else 0.0)
+        return np.inf if system.refutes(tree.multipliers) else max(bound, radius**norm.power)
     if grid is None or not grid.integer[tree.feature]:
         return 0.0  # only a whole number has nothing between at and at + 1
     below, above = _divide(system, grid, tree.feature, tree.at)

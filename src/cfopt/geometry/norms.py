@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from functools import lru_cache
 
 import daqp
 import numpy as np
@@ -16,6 +17,10 @@ from cfopt.types import Array
 _BREACH = 1e-7
 #: By what part of the cost an answer may be above its bound.
 _GAP = 1e-8
+#: DAQP's infinity.
+_OPEN = 1e30
+#: Problems of these sizes are solved as they are.
+_USUAL = (1e-2, 1e2)
 
 
 class Norm(ABC):
@@ -47,16 +52,17 @@ class Norm(ABC):
         multipliers gives way to that of another solver.
         """
         best: tuple[Optimum, float] | None = None
-        # Solvers have absolute tolerances: a problem of size 1 suits them.
+        # Solvers have absolute tolerances: a problem of about size 1 suits them.
         unit = system.reach()
+        unit = 1.0 if _USUAL[0] <= unit <= _USUAL[1] else unit
         for target in (system.tightened(), system):
-            small = target.scaled(unit)
+            small = target if unit == 1 else target.scaled(unit)
             for found in self.attempts(small):
-                if found is None or not np.isfinite(found.values).all():
+                if found is None or len(found.multipliers) != len(system.matrix):
                     continue
                 size = max(1.0, float(np.abs(found.values).max(initial=0.0)))
-                if small.breach(found.values) > _BREACH * size:
-                    continue
+                if not small.breach(found.values) <= _BREACH * size:
+                    continue  # or not a number
                 multipliers = found.multipliers * unit ** (self.power - 1)
                 answer = Optimum(found.values * unit, multipliers)
                 cost, bound = self(answer.values), self.bound(system, multipliers)
@@ -92,6 +98,8 @@ class Euclidean(Norm):
     def bound(self, system: System, multipliers: Array) -> float:
         """`min u^2 + g u` over the box, less c."""
         g, c = system.combine(multipliers)
+        if system.plain:
+            return -0.25 * float(g @ g) - c
         u = np.clip(-g / 2, system.lower, system.upper)
         return float((u * u + g * u).sum() - c)
 
@@ -135,26 +143,30 @@ class Taxicab(Norm):
 
 
 def _by_daqp(system: System) -> Optimum | None:
+    if system.plain:
+        size = len(system.lower)
+        u, _, flag, info = daqp.solve(*_objective(size), system.matrix, system.rows[1])
+        return Optimum(u, np.asarray(info["lam"])) if flag > 0 else None
     free = system.lower < system.upper
     held = np.where(free, 0.0, system.lower)
-    matrix = system.matrix[:, free]
-    taken = system.matrix @ held
-    size = int(free.sum())
-    bounded = np.isfinite(system.lower[free]) | np.isfinite(system.upper[free])
-    upper, lower = system.row_upper - taken, system.row_lower - taken
-    if bounded.any():
-        upper = np.concatenate([system.upper[free], upper])
-        lower = np.concatenate([system.lower[free], lower])
+    size, count = int(free.sum()), len(system.matrix)
     if size == 0:
-        return Optimum(held, np.zeros(len(system.matrix)))
+        return Optimum(held, np.zeros(count))
+    taken = system.matrix @ held
+    upper = np.concatenate([system.upper[free], system.row_upper - taken])
+    lower = np.concatenate([system.lower[free], system.row_lower - taken])
     u, _, flag, info = daqp.solve(
-        2 * np.eye(size),
-        np.zeros(size),
-        np.ascontiguousarray(matrix),
-        np.clip(upper, -1e30, 1e30),
-        np.clip(lower, -1e30, 1e30),
+        *_objective(size),
+        np.ascontiguousarray(system.matrix[:, free]),
+        np.clip(upper, -_OPEN, _OPEN),
+        np.clip(lower, -_OPEN, _OPEN),
     )
     if flag <= 0:
         return None
     held[free] = u
-    return Optimum(held, np.asarray(info["lam"])[-len(matrix) :] if len(matrix) else np.empty(0))
+    return Optimum(held, np.asarray(info["lam"])[size:])
+
+
+@lru_cache(maxsize=16)
+def _objective(size: int) -> tuple[Array, Array]:
+    return 2 * np.eye(size), np.zeros(size)

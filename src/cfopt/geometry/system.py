@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -43,73 +43,93 @@ class System:
 
     Arguments:
         lower, upper: `(p,)`.
-        matrix: `(k, p)`.
-        row_lower, row_upper: `(k,)`.
-        rounding, doubt, grain: as in `HalfSpaces`, `(k,)`.
+        matrix: `(k, p)`; each row has norm 1, or is 0.
+        rows: row_lower, row_upper, and rounding, doubt and grain as in `HalfSpaces`, `(5, k)`.
+        plain: whether there are half-spaces only: no bounds, no lower limits.
     """
 
     lower: Array
     upper: Array
     matrix: Array
-    row_lower: Array
-    row_upper: Array
-    rounding: Array
-    doubt: Array
-    grain: Array
+    rows: Array
+    plain: bool
 
     @classmethod
     def box(cls, lower: Array, upper: Array) -> System:
         """Bounds alone."""
-        return cls(lower, upper, np.empty((0, len(lower))), *[np.empty(0)] * 5)
+        plain = not (np.isfinite(lower).any() or np.isfinite(upper).any())
+        return cls(lower, upper, np.empty((0, len(lower))), np.empty((5, 0)), plain)
 
     def with_rows(self, matrix: Array, row_lower: Array, row_upper: Array) -> System:
         """The system with more limits on sums, known exactly."""
-        return self._with(matrix, row_lower, row_upper, *[np.zeros(len(matrix))] * 3)
+        exact = np.zeros(len(matrix))
+        rows = np.stack([row_lower, row_upper, exact, exact, exact])
+        return self._with(matrix, rows, plain=False)
 
     def with_cuts(self, cuts: HalfSpaces) -> System:
         """The system with more half-spaces."""
         below = np.full(len(cuts.limits), -np.inf)
-        more = (cuts.rounding, cuts.doubt, cuts.grain)
-        return self._with(cuts.normals, below, cuts.limits, *more)
+        rows = np.stack([below, cuts.limits, cuts.rounding, cuts.doubt, cuts.grain])
+        return self._with(cuts.normals, rows, self.plain)
 
-    def _with(self, matrix: Array, *rows: Array) -> System:
-        """More rows, each scaled to norm 1 (0 stays 0)."""
-        norm = np.linalg.norm(matrix, axis=1)
+    def _with(self, matrix: Array, rows: Array, plain: bool) -> System:
+        norm = np.sqrt(np.square(matrix).sum(axis=1))
         norm[norm == 0] = 1.0
-        names = ("row_lower", "row_upper", "rounding", "doubt", "grain")
-        columns = {
-            name: np.concatenate([getattr(self, name), values / norm])
-            for name, values in zip(names, rows, strict=True)
-        }
-        matrix = np.concatenate([self.matrix, matrix / norm[:, None]])
-        return System(self.lower, self.upper, matrix, **columns)
+        return System(
+            self.lower,
+            self.upper,
+            np.concatenate([self.matrix, matrix / norm[:, None]]),
+            np.concatenate([self.rows, rows / norm], axis=1),
+            plain,
+        )
+
+    @property
+    def row_lower(self) -> Array:
+        """Lower limits of the rows, `(k,)`."""
+        values: Array = self.rows[0]
+        return values
+
+    @property
+    def row_upper(self) -> Array:
+        """Upper limits of the rows, `(k,)`."""
+        values: Array = self.rows[1]
+        return values
 
     def scaled(self, unit: float) -> System:
         """The same for `u / unit`."""
-        names = ("lower", "upper", "row_lower", "row_upper", "rounding", "doubt")
-        return replace(self, **{name: getattr(self, name) / unit for name in names})
+        rows = self.rows / unit
+        rows[4] = self.rows[4]
+        return System(self.lower / unit, self.upper / unit, self.matrix, rows, self.plain)
 
     def reach(self) -> float:
         """How far the most distant of the limits is from u = 0; 1 if none is broken there."""
+        if self.plain:
+            return -float(self.rows[1].min(initial=0.0)) or 1.0
         distance = max(
-            float(part.max(initial=0.0))
-            for part in (self.lower, -self.upper, self.row_lower, -self.row_upper)
+            float(self.lower.max(initial=0.0)),
+            -float(self.upper.min(initial=0.0)),
+            float(self.rows[0].max(initial=0.0)),
+            -float(self.rows[1].min(initial=0.0)),
         )
         return distance if distance > 0 else 1.0
 
     def tightened(self) -> System:
         """The system whose solutions keep off their upper limits by the rounding."""
-        if not self.rounding.any():
-            return self
-        return replace(self, row_upper=self.row_upper - self.rounding)
+        rows = self.rows.copy()
+        rows[1] -= rows[2]
+        return System(self.lower, self.upper, self.matrix, rows, self.plain)
 
     def within(self, lower: Array, upper: Array) -> System:
         """The system with other bounds."""
-        return replace(self, lower=lower, upper=upper)
+        plain = not (np.isfinite(lower).any() or np.isfinite(upper).any())
+        plain = plain and bool(np.isneginf(self.rows[0]).all())
+        return System(lower, upper, self.matrix, self.rows, plain)
 
     def breach(self, u: Array) -> float:
         """By how much u breaks the worst of the limits; 0 or less if none."""
         value = self.matrix @ u
+        if self.plain:
+            return float((value - self.rows[1]).max(initial=-np.inf))
         parts = (self.lower - u, u - self.upper, self.row_lower - value, value - self.row_upper)
         return max(float(part.max(initial=-np.inf)) for part in parts)
 
@@ -118,23 +138,18 @@ class System:
 
         Whatever the multipliers are it does follow: those on a limit that is not there are dropped.
         """
-        above = np.maximum(multipliers, 0.0) * self._closed[0]
-        below = np.maximum(-multipliers, 0.0) * self._closed[1]
-        upper, lower = self._ends
+        if self.plain:
+            above = np.maximum(multipliers, 0.0)
+            return above @ self.matrix, float(above @ self.rows[1])
+        lower, upper = self._ends
+        above = np.where(np.isfinite(self.rows[1]), np.maximum(multipliers, 0.0), 0.0)
+        below = np.where(np.isfinite(self.rows[0]), np.maximum(-multipliers, 0.0), 0.0)
         return (above - below) @ self.matrix, float(above @ upper - below @ lower)
 
     @cached_property
-    def _closed(self) -> tuple[Array, Array]:
-        """1 for each upper and lower limit of a row that is there, 0 for the others."""
-        return np.isfinite(self.row_upper) * 1.0, np.isfinite(self.row_lower) * 1.0
-
-    @cached_property
-    def _ends(self) -> tuple[Array, Array]:
-        """The upper and lower limits, 0 where there is none."""
-        return (
-            np.where(self._closed[0] > 0, self.row_upper, 0.0),
-            np.where(self._closed[1] > 0, self.row_lower, 0.0),
-        )
+    def _ends(self) -> Array:
+        """The lower and upper limits of the rows, 0 where there is none, `(2, k)`."""
+        return np.where(np.isfinite(self.rows[:2]), self.rows[:2], 0.0)
 
     def radius(self, multipliers: Array) -> float:
         """Within which distance of u = 0 the multipliers prove that nothing satisfies the system.
@@ -161,12 +176,12 @@ class System:
         end = np.where(open_ended, 0.0, side)
         weight = np.abs(multipliers)
         # Rounding must not pass for an excess.
-        limits = np.maximum(np.abs(self._ends[0]), np.abs(self._ends[1]))
-        noise = weight @ (_ROUNDING * limits + self.doubt) + _ROUNDING * np.abs(g) @ np.abs(end)
+        limits = np.abs(self._ends).max(axis=0)
+        noise = weight @ (_ROUNDING * limits + self.rows[3]) + _ROUNDING * np.abs(g) @ np.abs(end)
         excess = float(g @ end - c - noise)
         slope = np.abs(g[open_ended])
-        vanishes = bool((slope <= weight @ (self.grain + _ROUNDING)).all())
-        return excess, float(np.linalg.norm(slope)), vanishes
+        vanishes = bool((slope <= weight @ (self.rows[4] + _ROUNDING)).all())
+        return excess, float(np.sqrt(slope @ slope)), vanishes
 
     def clash(self) -> Array | None:
         """Multipliers that show that nothing satisfies the system; None if none are found.
@@ -211,17 +226,4 @@ class System:
         multipliers[finite[0]] += np.maximum(solved.multipliers[:count], 0.0)
         multipliers[finite[1]] += np.minimum(solved.multipliers[count:], 0.0)
         multipliers[np.abs(multipliers) < 1e-9 * np.abs(multipliers).max(initial=0.0)] = 0.0
-        for candidate in (multipliers, self._refined(multipliers)):
-            if self.refutes(candidate):
-                return candidate
-        return None
-
-    def _refined(self, multipliers: Array) -> Array:
-        """The multipliers of the same rows for which g vanishes as exactly as it can."""
-        used = np.flatnonzero(multipliers)
-        free = np.isinf(self.lower) & np.isinf(self.upper)
-        equations = np.concatenate([self.matrix[used][:, free].T, np.sign(multipliers[[used]])])
-        target = np.append(np.zeros(int(free.sum())), np.abs(multipliers).sum())
-        refined = multipliers.copy()
-        refined[used] = np.linalg.lstsq(equations, target, rcond=None)[0]
-        return np.where(refined * multipliers > 0, refined, 0.0)
+        return multipliers if self.refutes(multipliers) else None

@@ -10,7 +10,7 @@ import numpy as np
 from cfopt.affine_task import AffineTask
 from cfopt.certificate import Cut, CutProof
 from cfopt.geometry import Leaf, Master, Nearest
-from cfopt.types import Array
+from cfopt.types import Array, Quantifier
 
 
 class CutRow:
@@ -26,6 +26,7 @@ class CutRow:
         self._row = row
         self._master = Master(model.system(row), model.norm, model.grid(row))
         self._cuts: list[Cut] = []
+        self._known: set[tuple[Quantifier, bytes]] = set()
         self._solved = 0  # how many cuts the last solution knew of
         self.nearest = Nearest(np.zeros(model.origin.shape[1]), 0.0, Leaf(np.zeros(0)))
 
@@ -33,18 +34,17 @@ class CutRow:
         """A copy that can collect cuts of its own."""
         twin = copy(self)
         twin._master, twin._cuts = copy(self._master), self._cuts.copy()
+        twin._known = self._known.copy()
         return twin
 
     def knows(self, cut: Cut) -> bool:
         """Whether the same decision has made a cut before."""
-        return any(
-            known.quantifier is cut.quantifier and np.array_equal(known.decision, cut.decision)
-            for known in self._cuts
-        )
+        return _key(cut) in self._known
 
     def add(self, cut: Cut) -> None:
         """Collect a cut."""
         self._cuts.append(cut)
+        self._known.add(_key(cut))
         directions = cut.directions(self._model, self._row)
         self._master.add(self._model.cut(self._row, directions))
 
@@ -62,3 +62,7 @@ class CutRow:
     def proof(self) -> CutProof:
         """What the last solution of the master proves."""
         return CutProof(tuple(self._cuts[: self._solved]), self.nearest.tree, self.hopeless)
+
+
+def _key(cut: Cut) -> tuple[Quantifier, bytes]:
+    return cut.quantifier, (cut.decision + 0.0).tobytes()  # + 0.0 turns -0.0 into 0.0

@@ -5,70 +5,27 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from benchmarks.independent import (
+    cuts,
+    epsilon_by_brute_force,
+    is_feasible,
+    mixed_tasks,
+    nearest_l1,
+    nearest_l2,
+    shortest_by_duality,
+)
 
 import cfopt
 from cfopt.datasets import synthetic
 from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack, Oracle
 from cfopt.testing import SearchContract
 from conftest import another, normal, random_linear
-from independent import is_feasible, nearest_l1, nearest_l2
-
-
-def _affine(pipeline: cfopt.Pipeline) -> tuple[np.ndarray, np.ndarray]:
-    """Weight and bias of a linear predictor, turned to minimisation."""
-    layer, sign = pipeline.predictor, pipeline.problem.sense.sign
-    return sign * layer.weight.detach().numpy(), sign * layer.bias.detach().numpy()
-
-
-def _cuts(pipeline: cfopt.Pipeline, x0: np.ndarray, directions: np.ndarray) -> tuple:
-    """`<theta(x0 + u), d> <= 0` for each direction, as `g u <= h`."""
-    weight, bias = _affine(pipeline)
-    return directions @ weight, -directions @ (weight @ x0 + bias)
 
 
 @pytest.fixture(scope="module")
 def grid5() -> cfopt.Pipeline:
     problem = GridShortestPath(5, 5)
     return cfopt.Pipeline(random_linear(10, problem.num_costs, bias=6.0), problem)
-
-
-def _by_duality(pipeline: cfopt.Pipeline, x0: np.ndarray, alternative: np.ndarray) -> float:
-    """The squared distance at which a path is shortest: potentials p with p_j - p_i <= cost_ij.
-
-    One quadratic program in x and p: a path is shortest if and only if some potentials respect
-    every arc and rise by its length from end to end.
-    """
-    problem = pipeline.problem
-    weight, bias = _affine(pipeline)
-    nodes = problem.rows * problem.cols
-    incidence = np.zeros((len(problem.arcs), nodes))
-    for k, (source, target) in enumerate(problem.arcs):
-        incidence[k, source], incidence[k, target] = -1.0, 1.0
-    costs = weight @ x0 + bias
-    ends = np.zeros(nodes)
-    ends[0], ends[-1] = 1.0, -1.0
-    g = np.concatenate(
-        [np.hstack([-weight, incidence]), np.concatenate([alternative @ weight, ends])[None]]
-    )
-    h = np.append(costs, -alternative @ costs)
-    size = weight.shape[1]
-    hessian = np.diag(np.concatenate([np.full(size, 2.0), np.zeros(nodes)]))
-    import clarabel
-    import scipy.sparse
-
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-9
-    solution = clarabel.DefaultSolver(
-        scipy.sparse.csc_matrix(hessian),
-        np.zeros(size + nodes),
-        scipy.sparse.csc_matrix(g),
-        h,
-        [clarabel.NonnegativeConeT(len(h))],
-        settings,
-    ).solve()
-    assert "Solved" in str(solution.status)
-    return float(np.square(solution.x[:size]).sum())
 
 
 def test_absolute_grid_answers_are_those_of_linear_programming_duality(
@@ -80,7 +37,7 @@ def test_absolute_grid_answers_are_those_of_linear_programming_duality(
     assert set(e.status) == {"valid"}
     assert e.optimal.all()
     assert e.solves.double().mean() <= 6
-    expected = [_by_duality(grid5, x0[i].numpy(), wanted[i].numpy()) for i in range(100)]
+    expected = [shortest_by_duality(grid5, x0[i].numpy(), wanted[i].numpy()) for i in range(100)]
     assert torch.allclose(e.loss, torch.tensor(expected, dtype=torch.float64), rtol=1e-6, atol=0)
     assert torch.allclose(e.bound, torch.tensor(expected, dtype=torch.float64), rtol=1e-6, atol=0)
 
@@ -95,7 +52,7 @@ def test_absolute_knapsack_verdicts_are_those_of_all_decisions_at_once() -> None
     wanted = torch.from_numpy(listed[picked])
     e = cfopt.explain(x0, pipeline, cfopt.Absolute(wanted), search=cfopt.CuttingPlane())
     for row in range(60):
-        g, h = _cuts(pipeline, x0[row].numpy(), wanted[row].numpy() - listed)
+        g, h = cuts(pipeline, x0[row].numpy(), wanted[row].numpy() - listed)
         kept = np.abs(g).sum(1) > 0
         expected = nearest_l2(g[kept], h[kept])
         if e.status[row] == "proved infeasible":
@@ -121,7 +78,7 @@ def test_relative_answers_are_projections(make, search, grid: cfopt.Pipeline) ->
     factual = grid.decide(x0)
     nearest = nearest_l2 if make is cfopt.L2 else nearest_l1
     for row in range(20):
-        g, h = _cuts(grid, x0[row].numpy(), (wanted - factual)[row].numpy()[None])
+        g, h = cuts(grid, x0[row].numpy(), (wanted - factual)[row].numpy()[None])
         assert e.loss[row].item() == pytest.approx(nearest(g * np.array(scale), h), rel=1e-7)
 
 
@@ -139,25 +96,6 @@ def test_a_plan_that_no_context_helps_is_told_so_by_the_closed_form() -> None:
         assert "in no context does the alternative beat" in e.message[0]
 
 
-def _epsilon_by_brute_force(
-    pipeline: cfopt.Pipeline, x0: np.ndarray, factual: np.ndarray, epsilon: float, nearest
-) -> float:
-    """The least distance over the sign of v, the decision that attains it, and all others."""
-    listed = pipeline.problem.decisions().numpy()
-    best = np.inf
-    for y in listed:
-        lowest = _cuts(pipeline, x0, y - listed)  # y is optimal, so that v = <theta, y>
-        for sign in (1.0, -1.0):
-            side = _cuts(pipeline, x0, -sign * y[None])
-            topple = _cuts(pipeline, x0, ((1 + sign * epsilon) * y - factual)[None])
-            g, h = (np.concatenate(parts) for parts in zip(lowest, side, topple, strict=True))
-            kept = np.abs(g).sum(1) > 1e-12
-            if (h[~kept] < -1e-12).any():
-                continue
-            best = min(best, nearest(g[kept], h[kept]))
-    return best
-
-
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
 @pytest.mark.parametrize("make", [cfopt.L2, cfopt.L1])
 def test_epsilon_answers_are_those_of_brute_force(epsilon: float, make) -> None:
@@ -172,7 +110,7 @@ def test_epsilon_answers_are_those_of_brute_force(epsilon: float, make) -> None:
             x0, pipeline, cfopt.Epsilon(epsilon), proximity=make(), search=cfopt.Enumeration()
         )
         for row in range(6):
-            expected = _epsilon_by_brute_force(
+            expected = epsilon_by_brute_force(
                 pipeline, x0[row].numpy(), factual[row].numpy(), epsilon, nearest
             )
             if expected == np.inf:
@@ -222,7 +160,7 @@ def test_a_margin_is_part_of_the_optimum(grid: cfopt.Pipeline) -> None:
         y = wanted[row].numpy()
         others = listed[(listed != y).any(1)]
         directions = np.concatenate([y - others + margin * y, y - others - margin * y])
-        expected = nearest_l2(*_cuts(grid, x0[row].numpy(), directions))
+        expected = nearest_l2(*cuts(grid, x0[row].numpy(), directions))
         assert e.loss[row].item() == pytest.approx(expected, rel=1e-6)
 
 
@@ -235,74 +173,29 @@ def test_a_relative_margin_is_part_of_the_optimum(grid: cfopt.Pipeline) -> None:
     for row in range(12):
         y, old = wanted[row].numpy(), factual[row].numpy()
         directions = np.stack([y - old + margin * y, y - old - margin * y])
-        expected = nearest_l2(*_cuts(grid, x0[row].numpy(), directions))
+        expected = nearest_l2(*cuts(grid, x0[row].numpy(), directions))
         assert e.loss[row].item() == pytest.approx(expected, rel=1e-6)
 
 
-def _random_features(rng: np.random.Generator) -> tuple[cfopt.Features, np.ndarray, list]:
-    """Six features: two whole numbers, a group of three, one or none held; and a context."""
-    x0 = np.array([rng.integers(0, 4), rng.integers(-1, 2), 0.0, 0.0, 0.0, rng.normal()])
-    x0[2 + rng.integers(3)] = 1.0
-    x0[5] = np.clip(x0[5], -2.0, min(3.0, 4.5 - x0[0]))
-    features = cfopt.Features(
-        ["rooms", "floor", "red", "green", "blue", "size"],
-        scale=rng.uniform(0.3, 2.0, 6),
-        lower={"rooms": 0, "floor": -1, "size": -2.0},
-        upper={"rooms": 3, "floor": 1, "size": 3.0},
-        only_increase=["floor"] if rng.random() < 0.3 else [],
-        integer=["rooms", "floor"],
-        one_hot=[["red", "green", "blue"]],
-        linear=[cfopt.LinearLimit({"rooms": 1.0, "size": 1.0}, upper=4.5)],
-    )
-    low = int(x0[1]) if features.only_increase else -1
-    groups = np.eye(3)
-    choices = [
-        np.array([rooms, floor, *group])
-        for rooms in range(4)
-        for floor in range(low, 2)
-        for group in groups
-    ]
-    return features, x0, choices
-
-
-@pytest.mark.parametrize("make", [cfopt.L2, cfopt.L1])
-def test_mixed_features_are_optimal_against_all_whole_number_choices(make) -> None:
-    rng = np.random.default_rng(0)
-    statuses = []
-    for trial in range(60 if make is cfopt.L2 else 20):
-        count = 5
-        problem = Finite(rng.integers(0, 2, (8, count)).astype(float) + np.eye(8, count))
-        pipeline = cfopt.Pipeline(random_linear(6, count, seed=trial, bias=1.0), problem)
-        features, x0, choices = _random_features(rng)
-        listed = problem.decisions().numpy()
-        wanted = listed[rng.integers(len(listed))]
-        e = cfopt.explain(x0, pipeline, cfopt.Absolute(wanted), features=features, proximity=make())
-        statuses.append(e.status[0])
-        scale = np.array(features.scale)
-        best = np.inf
-        for choice in choices:
-            # Only "size" is left; its own bounds and the limit on the sum hold it.
-            moved = np.append(choice, x0[5])
-            g, h = _cuts(pipeline, moved, wanted - listed)
-            g, h = g[:, 5:], h
-            h = np.concatenate([h, [3.0 - x0[5], x0[5] + 2.0, 4.5 - choice[0] - x0[5]]])
-            g = np.concatenate([g, [[1.0], [-1.0], [1.0]]])
-            flat = np.abs(g[:, 0]) < 1e-12
-            if (h[flat] < -1e-9).any():
-                continue
-            low = max(h[k] / g[k, 0] for k in np.flatnonzero(~flat) if g[k, 0] < 0)
-            high = min(h[k] / g[k, 0] for k in np.flatnonzero(~flat) if g[k, 0] > 0)
-            if low > high + 1e-12:
-                continue
-            change = np.append(choice - x0[:5], np.clip(0.0, low, high)) / scale
-            cost = change @ change if make is cfopt.L2 else np.abs(change).sum()
-            best = min(best, float(cost))
+@pytest.mark.parametrize(("make", "power", "count"), [(cfopt.L2, 2, 60), (cfopt.L1, 1, 20)])
+def test_mixed_features_are_optimal_against_all_whole_number_choices(make, power, count) -> None:
+    statuses = set()
+    for task in mixed_tasks(count):
+        e = cfopt.explain(
+            task.x0,
+            task.pipeline,
+            cfopt.Absolute(task.wanted),
+            features=task.features,
+            proximity=make(),
+        )
+        best = task.answer(power)
+        statuses.add(e.status[0])
         if e.status[0] == "proved infeasible":
             assert best == np.inf
         else:
             assert e.optimal.all(), e.message
             assert e.loss[0].item() == pytest.approx(best, rel=1e-6, abs=1e-9)
-    assert {"valid", "proved infeasible"} <= set(statuses)
+    assert {"valid", "proved infeasible"} <= statuses
 
 
 def test_an_unbounded_program_yields_cuts_along_its_rays() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from benchmarks.independent import is_feasible, nearest_l1, nearest_l2
 
 import cfopt
 from cfopt.certificate import CutProof
@@ -24,7 +25,6 @@ from cfopt.geometry import (
 from cfopt.problems import Finite
 from cfopt.search.step import StepProblem, nearest_in_box
 from conftest import another, normal, random_linear
-from independent import is_feasible, nearest_l1, nearest_l2
 
 
 def _random_system(rng: np.random.Generator) -> System:

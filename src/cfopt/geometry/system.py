@@ -122,7 +122,7 @@ class System:
     def within(self, lower: Array, upper: Array) -> System:
         """The system with other bounds."""
         plain = not (np.isfinite(lower).any() or np.isfinite(upper).any())
-        plain = plain and bool(np.isneginf(self.rows[0]).all())
+        plain = plain and bool((np.isneginf(self.rows[0]) & np.isfinite(self.rows[1])).all())
         return System(lower, upper, self.matrix, self.rows, plain)
 
     def breach(self, u: Array) -> float:

@@ -26,6 +26,8 @@ def nearest_l2(g: Array, h: Array) -> float:
     quadprog gives up on some degenerate systems: then linear programming and clarabel decide.
     """
     size = g.shape[1]
+    if not len(g):
+        return 0.0
     length = np.maximum(np.linalg.norm(g, axis=1), 1e-300)
     try:
         u = quadprog.solve_qp(

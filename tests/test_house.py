@@ -82,10 +82,11 @@ def test_the_examples_in_the_documents_run(
     for snippet in snippets:
         exec(compile(snippet, name, "exec"), module.__dict__)
     if name == "README.md":
+        e = cfopt.Explanation.from_json(tmp_path / "why.json")
+        assert e.x.shape == (100, 10)
+        assert e.valid.shape == e.distance.shape == e.optimal.shape == (100,)
         assert isinstance(module.e, cfopt.Explanation)
-        assert module.e.x.shape == (100, 10)
-        e = module.e
-        assert e.valid.shape == e.distance.shape == e.steps.shape == (100,)
+        assert module.e.status[0] in ("valid", "proved infeasible", "already valid")
         assert (tmp_path / "why.png").is_file()
         assert (tmp_path / "why.json").is_file()
     else:

@@ -94,9 +94,7 @@ def _explain(
     def show(progress: cfopt.Progress) -> None:
         bars.update(bar, completed=len(x0) - progress.running)
 
-    explanation = cfopt.explain(
-        x0, pipeline, criterion, search=cfopt.MDMM(step=0.1), on_progress=show
-    )
+    explanation = cfopt.explain(x0, pipeline, criterion, on_progress=show)
     bars.update(bar, completed=len(x0))
     return explanation
 

@@ -11,7 +11,7 @@ import torch
 
 import cfopt
 from cfopt.errors import InputError
-from cfopt.problems import MILP, TerrainShortestPath
+from cfopt.problems import MILP, GridShortestPath, TerrainShortestPath
 from conftest import another, normal, random_linear
 
 SEARCH = cfopt.MDMM(step=0.05, max_steps=300)
@@ -108,3 +108,18 @@ def test_a_picture_with_fixed_costs_asks_for_the_problem() -> None:
     e.plot().canvas.draw()
     with pytest.raises(InputError, match="problem="):
         cfopt.Explanation.from_json(e.to_json()).plot()
+
+
+def test_a_proof_of_infeasibility_shows_what_is_in_the_way(tmp_path: Path) -> None:
+    problem = GridShortestPath(3, 3)
+    pipeline = cfopt.Pipeline(random_linear(4, problem.num_costs, bias=5.0), problem)
+    x0 = normal(8, 4)[:6]
+    features = cfopt.Features(["rain", "wind", "hour", "jam"], None, -2.5, 2.5, ["wind"])
+    e = cfopt.explain(x0, pipeline, cfopt.Absolute(another(pipeline, x0)), features=features)
+    row = e.status.index("proved infeasible")
+    figure = e[row].plot(tmp_path / "none.png")
+    assert (tmp_path / "none.png").stat().st_size > 10_000
+    titles = [axes.get_title() for axes in figure.axes]
+    assert any("In its way" in title for title in titles)
+    texts = " ".join(text.get_text() for axes in figure.axes for text in axes.texts)
+    assert "Locked, and taking part:\n  wind" in texts

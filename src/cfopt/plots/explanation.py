@@ -11,10 +11,11 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from cfopt.certificate import Clash
 from cfopt.errors import InputError
 from cfopt.explanation import Explanation
 from cfopt.plots.decisions import Mark, Scene, draw_decision
-from cfopt.plots.style import ALTERNATIVE, BAR, COSTS, FACTUAL, INK, QUIET, canvas, chart
+from cfopt.plots.style import ALTERNATIVE, BAR, COSTS, FACTUAL, INK, OBSTACLES, QUIET, canvas, chart
 from cfopt.problems import GridShortestPath, TerrainShortestPath
 from cfopt.types import Array, Sense, Status
 from cfopt.wording import question
@@ -43,18 +44,23 @@ def plot_explanation(explanation: Explanation, path: str | Path | None = None) -
     factual = Mark(e.factual[0].double().cpu().numpy(), FACTUAL)
     other = Mark(e.alternative[0].double().cpu().numpy(), ALTERNATIVE)
     _panel(e, left, "Before", Scene(before, factual, other, scale))
-    front, back = (other, factual) if e.valid[0] else (factual, other)
-    _panel(e, right, "After", Scene(after, front, back, scale))
-    _changes(e, changes)
     handles = [
         Line2D([], [], color=FACTUAL, linewidth=4, label="the decision"),
         Line2D([], [], color=ALTERNATIVE, linewidth=4, label=_other(e)),
     ]
+    clash = e.clash[0]
+    if clash is not None:
+        handles += _obstacles(e, right, clash, Scene(before, factual, other, scale))
+        _reasons(changes, clash)
+    else:
+        front, back = (other, factual) if e.valid[0] else (factual, other)
+        _panel(e, right, "After", Scene(after, front, back, scale))
+        _changes(e, changes)
     if isinstance(e.problem, GridShortestPath | TerrainShortestPath):
         handles.append(
             Line2D([], [], color=COSTS(0.6), linewidth=9, label="costs: darker is dearer")
         )
-    figure.legend(handles=handles, loc="lower left", ncols=3, frameon=False, fontsize=9.5)
+    figure.legend(handles=handles, loc="lower left", ncols=5, frameon=False, fontsize=9.5)
     if path is not None:
         figure.savefig(path)
     return figure
@@ -85,6 +91,27 @@ def _panel(e: Explanation, axes: Axes, title: str, scene: Scene) -> None:
         fontsize=10,
         color=INK,
     )
+
+
+def _obstacles(e: Explanation, axes: Axes, clash: Clash, scene: Scene) -> list[Line2D]:
+    """The first two decisions that the alternative cannot beat at once."""
+    marks = [Mark(y, color) for y, color in zip(clash.decisions, OBSTACLES, strict=False)]
+    strong, weak = (*marks, scene.weak, scene.strong)[:2]
+    draw_decision(e.problem, axes, Scene(scene.prices, strong, weak, scene.scale))
+    count = len(clash.decisions)
+    title = f"In its way: {min(count, 2)} of {count} decisions" if count > 2 else "In its way"
+    axes.set_title(title if count else "No context helps", fontsize=10, color=INK)
+    letters = zip("AB", marks, strict=False)
+    return [Line2D([], [], color=mark.color, linewidth=4, label=name) for name, mark in letters]
+
+
+def _reasons(axes: Axes, clash: Clash) -> None:
+    """The limits on the context that take part, in words."""
+    axes.set_axis_off()
+    parts = [("Limits that take part", clash.limits), ("Locked, and taking part", clash.locked)]
+    lines = [f"{title}:\n  " + "\n  ".join(names[:_FEATURES]) for title, names in parts if names]
+    text = "\n\n".join(lines) or "No limit takes part:\nit is so in every context."
+    axes.text(0.05, 0.95, text, va="top", fontsize=10, color=INK, transform=axes.transAxes)
 
 
 def _changes(e: Explanation, axes: Axes) -> None:

@@ -10,6 +10,8 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 #: Okabe and Ito's palette, which colour-blind readers can tell apart.
 FACTUAL = "#0072B2"
 ALTERNATIVE = "#D55E00"
+#: Decisions that stand in the way of the alternative.
+OBSTACLES = ("#009E73", "#CC79A7")
 QUIET = "#8A8A8A"
 BAR = "#4D4D4D"
 INK = "#222222"

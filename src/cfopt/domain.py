@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cfopt.features import Features, Limits
+from cfopt.features import Features
+from cfopt.limits import Limits
 from cfopt.types import Array
 
 #: By how much a limit may be missed, as a part of its size (at least of 1).

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from difflib import get_close_matches
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from cfopt.errors import InputError
-from cfopt.types import Array
+from cfopt.limits import FeatureIndex, Limits, Which
 
-#: A feature by name or by number.
-Which: TypeAlias = str | int
 #: One value for all features, one for each, or some by name or number.
 Values: TypeAlias = float | Sequence[float] | Tensor | Mapping[Any, float]
 
@@ -135,13 +131,13 @@ class Features:
 
     def limits(self, size: int) -> Limits:
         """What is allowed, as arrays over `size` features."""
-        index = _Index(self.names, size)
+        index = FeatureIndex(self.names, size)
         lower, upper = (
             index.values("lower", self.lower, -np.inf),
             index.values("upper", self.upper, np.inf),
         )
         groups = tuple(tuple(index.numbers("one_hot", group)) for group in self.one_hot)
-        _check_groups(groups, index)
+        index.check_groups(groups)
         members = [j for group in groups for j in group]
         lower[members] = np.maximum(lower[members], 0.0)
         upper[members] = np.minimum(upper[members], 1.0)
@@ -175,112 +171,6 @@ class Features:
             row_lower=np.array([limit.lower for limit in self.linear], dtype=np.float64),
             row_upper=np.array([limit.upper for limit in self.linear], dtype=np.float64),
         )
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What `Features` allows, resolved to arrays over p features.
-
-    Arguments:
-        names: a label for each feature.
-        lower, upper: bounds, `(p,)`; those of one-hot features are within 0 and 1.
-        immutable, increase, decrease: what cannot change, or in one direction only, `(p,)`.
-        integer: whole numbers, members of one-hot groups among them, `(p,)`.
-        groups: the features of each one-hot group.
-        matrix, row_lower, row_upper: limits on weighted sums, `(k, p)` and `(k,)`.
-    """
-
-    names: tuple[str, ...]
-    lower: Array
-    upper: Array
-    immutable: NDArray[np.bool_]
-    increase: NDArray[np.bool_]
-    decrease: NDArray[np.bool_]
-    integer: NDArray[np.bool_]
-    groups: tuple[tuple[int, ...], ...]
-    matrix: Array
-    row_lower: Array
-    row_upper: Array
-    #: The sums that one-hot groups must have, as rows of the same kind, `(groups, p)`.
-    group_matrix: Array = field(init=False)
-
-    def __post_init__(self) -> None:
-        sums = np.zeros((len(self.groups), len(self.names)))
-        for row, group in enumerate(self.groups):
-            sums[row, list(group)] = 1.0
-        object.__setattr__(self, "group_matrix", sums)
-
-
-class _Index:
-    """Finds features by name or number."""
-
-    def __init__(self, names: Sequence[str] | None, size: int) -> None:
-        self._known = {name: j for j, name in enumerate(names or ())}
-        self._labels = tuple(names) if names is not None else None
-        self.size = size
-
-    def label(self, j: int) -> str:
-        return f"feature {self._labels[j]!r}" if self._labels is not None else f"feature {j}"
-
-    def number(self, what: str, which: Any) -> int:
-        if isinstance(which, str):
-            if which in self._known:
-                return self._known[which]
-            near = get_close_matches(which, self._known, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise InputError(f"{what} of Features has {which!r}, which is no feature.{hint}")
-        if isinstance(which, (int, np.integer)) and not isinstance(which, bool):
-            if 0 <= which < self.size:
-                return int(which)
-            raise InputError(
-                f"{what} of Features has feature {which}, but there are {self.size}, from 0 on."
-            )
-        raise InputError(f"{what} of Features needs names or numbers of features, got {which!r}.")
-
-    def numbers(self, what: str, which: Sequence[Which]) -> list[int]:
-        return [self.number(what, one) for one in which]
-
-    def mask(self, what: str, which: Sequence[Which]) -> NDArray[np.bool_]:
-        mask = np.zeros(self.size, dtype=bool)
-        mask[self.numbers(what, which)] = True
-        return mask
-
-    def values(self, what: str, given: Any, default: float) -> Array:
-        values = np.full(self.size, default)
-        if isinstance(given, dict):
-            for which, value in given.items():
-                values[self.number(what, which)] = value
-        elif given is not None:
-            if np.ndim(given) and len(given) != self.size:
-                raise InputError(
-                    f"The contexts have {self.size} features, but Features has {len(given)} for "
-                    f"{what}."
-                )
-            values[:] = given
-        if np.isnan(values).any():
-            j = int(np.flatnonzero(np.isnan(values))[0])
-            raise InputError(f"{what} of Features is not a number for {self.label(j)}.")
-        return values
-
-    def coefficients(self, given: Any) -> Array:
-        row = self.values("linear", given, 0.0)
-        if not np.isfinite(row).all():
-            raise InputError("linear of Features needs finite coefficients.")
-        return row
-
-
-def _check_groups(groups: tuple[tuple[int, ...], ...], index: _Index) -> None:
-    seen: set[int] = set()
-    for group in groups:
-        if len(group) < 2:
-            raise InputError(
-                f"A one_hot group needs at least two features, got {len(group)}. A single 0 or 1 "
-                "is an integer with lower=0 and upper=1."
-            )
-        for j in group:
-            if j in seen:
-                raise InputError(f"{index.label(j)} occurs twice in one_hot.")
-            seen.add(j)
 
 
 def _plain(what: str, values: Any) -> Any:

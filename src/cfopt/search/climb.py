@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
-
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
-from cfopt.proximity import L1
 from cfopt.search.step import StepProblem, nearest_in_box
-from cfopt.task import TOLERANCE, Look, Task
-from cfopt.types import Array, Quantifier
-
-Rows: TypeAlias = NDArray[np.intp]
+from cfopt.search.survey import Climbed, Rows, Survey
+from cfopt.task import Task
+from cfopt.types import Array
 
 #: A step is good if the merit falls by this part of what was predicted; very good by that.
 _GOOD, _VERY_GOOD = 0.1, 0.7
@@ -31,24 +23,6 @@ _ELASTIC = 100.0
 _ABOVE = 1.5
 #: How many single decisions are tried for a step, where one of them is enough.
 _TRIED = 3
-
-
-@dataclass(frozen=True)
-class Climbed:
-    """Where climbs ended, one row each.
-
-    Arguments:
-        x: the best valid context seen, or the least violating one, `(R, ...)`.
-        loss: its proximity; inf where nothing valid was seen, `(R,)`.
-        solves, passes: what it took, `(R,)`.
-        failures: why the solver failed on the way, by row.
-    """
-
-    x: Tensor
-    loss: Tensor
-    solves: Tensor
-    passes: Tensor
-    failures: dict[int, str]
 
 
 class Climb:
@@ -72,53 +46,31 @@ class Climb:
     """
 
     def __init__(self, task: Task, length: Array, bundle: int, radius: float) -> None:
-        self.task = task
-        self.origin: Array = task.origin.flatten(1).double().cpu().numpy()
-        count, size = self.origin.shape
-        scale = task.proximity.scale
-        self.scale: Array = length[:, None] * (
-            np.ones(size)
-            if scale is None
-            else torch.as_tensor(scale).flatten().double().cpu().numpy()
-        )
-        self.power = 1 if isinstance(task.proximity, L1) else 2
-        self.length = length
-        self.lower, self.upper, self.problems = self._limits()
+        self.survey = Survey(task, length, bundle)
+        self.lower, self.upper, self.problems = self._limits(task)
         # Then a step towards one cut has a simple form.
         self.simple = not self.problems[0].taxicab and not len(self.problems[0].matrix)
-        self.radius = np.full(count, radius)
-        self.penalty = np.ones(count)
-        self.solves = np.zeros(count, dtype=np.int64)
-        self.passes = np.zeros(count, dtype=np.int64)
-        self.failures: dict[int, str] = {}
-        start = (task.origin if task.start is None else task.start).detach()
-        flat = start.flatten(1).double().cpu().numpy()
-        self.u: Array = (flat - self.origin) / self.scale
-        self.best_x = start.clone()
-        self.best_loss = np.full(count, np.inf)
-        self.least_h = np.full(count, np.inf)
-        width = task.factual.shape[1]
-        self.bundle = task.factual.new_zeros((count, bundle, width))
-        self.seen = np.zeros(count, dtype=np.intp)  # how many decisions were put into the bundle
-        self.unit = np.zeros(count)
-        every = np.arange(count)
-        first = self._look(every, self.u)
+        self.u = self.survey.start
+        every = np.arange(len(task))
+        self.radius = np.full(len(task), radius)
+        self.penalty = np.ones(len(task))
+        first = self.survey.look(every, self.u)
         self.f, self.h, self.some = first.f, first.h, first.some
         self.running = every[np.isfinite(self.h)]
 
-    def _limits(self) -> tuple[Array, Array, list[StepProblem]]:
+    def _limits(self, task: Task) -> tuple[Array, Array, list[StepProblem]]:
         """Bounds of each climb's change, and step problems with its limits on sums."""
-        domain, (count, size) = self.task.domain, self.origin.shape
-        taxicab = isinstance(self.task.proximity, L1)
+        origin, scale, taxicab = self.survey.origin, self.survey.scale, self.survey.taxicab
+        domain, (count, size) = task.domain, origin.shape
         if domain is None:
             free = StepProblem(taxicab, np.empty((0, size)), np.empty(0), np.empty(0))
             return np.full((1, size), -np.inf), np.full((1, size), np.inf), [free]
-        lower = (domain.lower.double().cpu().numpy() - self.origin) / self.scale
-        upper = (domain.upper.double().cpu().numpy() - self.origin) / self.scale
+        lower = (domain.lower.double().cpu().numpy() - origin) / scale
+        upper = (domain.upper.double().cpu().numpy() - origin) / scale
         matrix, least, most = domain.sums()
-        here = self.origin @ matrix.T
+        here = origin @ matrix.T
         problems = [
-            StepProblem(taxicab, matrix * self.scale[row], least - here[row], most - here[row])
+            StepProblem(taxicab, matrix * scale[row], least - here[row], most - here[row])
             for row in range(count if len(matrix) else 1)
         ]
         return lower, upper, problems
@@ -129,23 +81,16 @@ class Climb:
             if not len(self.running):
                 break
             self._advance()
-        device = self.best_x.device
-        return Climbed(
-            x=self.best_x,
-            loss=torch.from_numpy(self.best_loss).to(device),
-            solves=torch.from_numpy(self.solves).to(device),
-            passes=torch.from_numpy(self.passes).to(device),
-            failures=self.failures,
-        )
+        return self.survey.best()
 
     def _advance(self) -> None:
         """One step of all rows that are still running."""
         rows = self.running
-        value, slope = self._linearise(rows)
+        value, slope = self.survey.linearise(rows, self.u[rows])
         target, expected = self._aim(rows, value, slope)
         now = self._merit(rows, self.f[rows], self.h[rows])
         predicted = now - expected
-        there = self._look(rows, target)
+        there = self.survey.look(rows, target)
         gained = now - self._merit(rows, there.f, there.h)
         length = np.abs(target - self.u[rows]).max(axis=1)
         accepted = gained > 0
@@ -172,7 +117,7 @@ class Climb:
         own = slice(None) if len(self.lower) == 1 else rows
         lower = np.maximum(self.lower[own], u - radius)
         upper = np.minimum(self.upper[own], u + radius)
-        known = np.minimum(self.seen[rows], self.bundle.shape[1])
+        known = self.survey.known(rows)
         elastic = np.maximum(self.penalty[rows], _ELASTIC * (1.0 + self.f[rows]))
         target, expected = u.copy(), np.full(len(rows), np.inf)
         single = self.some[rows] & self.simple
@@ -238,86 +183,7 @@ class Climb:
 
     def _cost(self, u: Array) -> float:
         """The proximity of a change."""
-        return float(np.abs(u).sum() if isinstance(self.task.proximity, L1) else u @ u)
-
-    def _linearise(self, rows: Rows) -> tuple[Array, Array]:
-        """Value and slope of the criterion for each decision of the bundle: `(R, K), (R, K, p)`."""
-        task = self.task[torch.from_numpy(rows).to(self.best_x.device)]
-        x = self._contexts(rows, self.u[rows]).requires_grad_()
-        with torch.enable_grad():
-            prices = task.prices(x)
-        values = prices.detach()
-        known = int(min(self.seen[rows].max(), self.bundle.shape[1]))
-        value = np.empty((len(rows), known))
-        slope = np.empty((len(rows), known, x[0].numel()))
-        for k in range(known):
-            direction = task.direction(values, self.bundle[rows, k])
-            (gradient,) = torch.autograd.grad(prices, x, direction, retain_graph=k < known - 1)
-            value[:, k] = (values * direction).sum(1).double().cpu().numpy()
-            slope[:, k] = gradient.flatten(1).double().cpu().numpy()
-        self.passes[rows] += 1 + np.minimum(self.seen[rows], known)
-        unit = self.unit[rows]
-        return value / unit[:, None], slope * self.scale[rows, None] / unit[:, None, None]
-
-    def _contexts(self, rows: Rows, u: Array) -> Tensor:
-        flat = torch.from_numpy(self.origin[rows] + self.scale[rows] * u)
-        x = flat.reshape(-1, *self.best_x.shape[1:]).to(self.best_x)
-        domain = self.task.domain
-        return x if domain is None else domain[torch.from_numpy(rows).to(x.device)].clamp(x)
-
-    def _look(self, rows: Rows, u: Array) -> _Seen:
-        """Predict and solve at some changes; remember what is valid, and what was decided."""
-        task = self.task[torch.from_numpy(rows).to(self.best_x.device)]
-        x = self._contexts(rows, u)
-        seen = task.look(x)
-        self._count(rows)
-        self.failures |= {int(rows[i]): reason for i, reason in seen.failures.items()}
-        self._remember(task, rows, x, seen)
-        first = self.unit[rows] == 0
-        size = (seen.prices * seen.direction).abs().sum(1).double().cpu().numpy()
-        values = (seen.prices * seen.rival).abs().sum(1).double().cpu().numpy()
-        self.unit[rows[first]] = np.maximum(size, 1e-6 * values + 1e-300)[first]
-        # Below the tolerance the criterion holds: no more is asked for.
-        small = TOLERANCE / 2 * size
-        excess = seen.h.double().cpu().numpy()
-        return _Seen(
-            f=seen.loss.double().cpu().numpy() / self.length[rows] ** self.power,
-            h=np.where(excess <= small, 0.0, excess) / self.unit[rows],
-            some=_some(task, seen.prices, seen.rival),
-            new=self._keep(rows, seen.rival),
-        )
-
-    def _count(self, rows: Rows) -> None:
-        self.passes[rows] += 1
-        self.solves[rows] += int(self.task.calls_solver)
-
-    def _remember(self, task: Task, rows: Rows, x: Tensor, seen: Look) -> None:
-        """Keep the best valid context, or while there is none the least violating one."""
-        domain = task.domain
-        h = seen.h
-        if domain is not None:
-            if domain.discrete:
-                x = domain.round(x)
-                seen = task.look(x)
-                self._count(rows)
-            h = torch.where(domain.allows(x), seen.h, torch.inf)
-        loss, excess = seen.loss.double().cpu().numpy(), h.double().cpu().numpy()
-        nearer = seen.holds.cpu().numpy() & (loss < self.best_loss[rows])
-        better = nearer | ((excess < self.least_h[rows]) & (self.best_loss[rows] == np.inf))
-        self.best_x[rows[better]] = x[torch.from_numpy(better)]
-        self.best_loss[rows[nearer]] = loss[nearer]
-        self.least_h[rows] = np.fmin(self.least_h[rows], excess)
-
-    def _keep(self, rows: Rows, decisions: Tensor) -> NDArray[np.bool_]:
-        """Put decisions that are not there yet into the bundles, in place of the oldest."""
-        width = self.bundle.shape[1]
-        filled = torch.from_numpy(np.arange(width) < self.seen[rows, None])
-        same = (self.bundle[rows] == decisions[:, None]).all(2).cpu() & filled
-        new = (~same.any(1) & ~decisions.isnan().any(1).cpu()).numpy()
-        chosen = rows[new]
-        self.bundle[chosen, self.seen[chosen] % width] = decisions[torch.from_numpy(new)]
-        self.seen[chosen] += 1
-        return new
+        return float(np.abs(u).sum() if self.survey.taxicab else u @ u)
 
 
 def _distance(slope: Array, limits: Array) -> Array:
@@ -325,24 +191,3 @@ def _distance(slope: Array, limits: Array) -> Array:
     length = np.sqrt(np.square(slope).sum(axis=-1))
     distance: Array = np.maximum(-limits, 0.0) / np.maximum(length, 1e-300)
     return distance
-
-
-@dataclass
-class _Seen:
-    """What a look at some changes shows: proximity, h in units of each climb, and so on."""
-
-    f: Array
-    h: Array
-    some: NDArray[np.bool_]
-    new: NDArray[np.bool_]
-
-
-def _some(task: Task, prices: Tensor, optimum: Tensor) -> NDArray[np.bool_]:
-    """For which rows one decision is enough to meet the criterion, near these prices."""
-    multiples = task.criterion.multiples
-    if Quantifier.SOME not in multiples:
-        return np.zeros(len(prices), dtype=bool)
-    if Quantifier.EVERY not in multiples:
-        return np.ones(len(prices), dtype=bool)
-    # Above 0 the best value is to be reached by some decision, below it bounds them all.
-    return ((prices * optimum).sum(1) >= 0).cpu().numpy()

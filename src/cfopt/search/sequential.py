@@ -14,8 +14,9 @@ from torch import Tensor
 from cfopt.errors import InputError
 from cfopt.proximity import L1, L2
 from cfopt.search.base import Search
-from cfopt.search.climb import Climb, Climbed
+from cfopt.search.climb import Climb
 from cfopt.search.projection import project
+from cfopt.search.survey import Climbed
 from cfopt.task import Task
 from cfopt.types import Array, Points, Progress
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from benchmarks.independent import nearest_l2
 from torch import nn
 
 import cfopt
@@ -87,6 +88,30 @@ def test_images_can_be_explained_exactly() -> None:
     assert e.optimal.all()
     assert e.x.shape == x0.shape
     assert set(e.method) == {"cutting planes"}
+
+
+def test_large_images_can_be_explained_exactly_without_limits() -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Flatten(), nn.Linear(3 * 40 * 40, 4)).double()
+    pipeline = cfopt.Pipeline(module, Finite(torch.eye(4)))
+    x0 = normal(3, 3, 40, 40)
+    wanted = torch.eye(4)[(pipeline.decide(x0).argmax(1) + 1) % 4]
+    e = cfopt.explain(x0, pipeline, cfopt.Absolute(wanted))
+    assert e.optimal.all()
+    weight, bias = module[1].weight.detach().numpy(), module[1].bias.detach().numpy()
+    for row in range(3):
+        directions = wanted[row].numpy() - np.eye(4)
+        g = directions @ weight
+        h = -directions @ (weight @ x0[row].flatten().numpy() + bias)
+        kept = np.abs(g).sum(1) > 0
+        # The nearest point is a combination of the normals: solve for its weights.
+        basis = np.linalg.svd(g[kept], full_matrices=False)[2]
+        assert e.loss[row].item() == pytest.approx(nearest_l2(g[kept] @ basis.T, h[kept]), rel=1e-6)
+    limited, search = cfopt.Features(lower=-10.0), cfopt.CuttingPlane()
+    with pytest.raises(cfopt.InputError, match="4800 features with limits"):
+        cfopt.explain(x0, pipeline, cfopt.Absolute(wanted), features=limited, search=search)
+    e = cfopt.explain(x0, pipeline, cfopt.Absolute(wanted), features=limited)
+    assert set(e.method) == {"MDMM"}
 
 
 def test_a_declared_function_is_explained_exactly(grid: cfopt.Pipeline) -> None:

@@ -13,6 +13,8 @@ from cfopt.proximity import L1, L2, Proximity
 from cfopt.task import Task
 from cfopt.types import Array, Quantifier
 
+#: With limits on x the masters are dense in the features.
+_MOST_LIMITED = 2000
 _NORMS: dict[type[Proximity], Norm] = {L2: Euclidean(), L1: Taxicab()}
 
 
@@ -73,6 +75,9 @@ class AffineTask:
             )
         if type(task.proximity) not in _NORMS:
             return f"the proximity is {type(task.proximity).__name__}, and needs to be L2 or L1"
+        size = task.origin[0].numel()
+        if task.domain is not None and size > _MOST_LIMITED:
+            return f"{size} features with limits are more than {_MOST_LIMITED}; use MDMM()"
         if not task.criterion.multiples:
             return f"{type(task.criterion).__name__} is not given as linear inequalities"
         return ""

@@ -17,6 +17,8 @@ from cfopt.types import Array
 _BREACH = 1e-7
 #: By what part of the cost an answer may be above its bound.
 _GAP = 1e-8
+#: From how many features on it pays to work in the span of the normals.
+_WIDE = 200
 #: DAQP's infinity.
 _OPEN = 1e30
 #: Problems of these sizes are solved as they are.
@@ -144,9 +146,7 @@ class Taxicab(Norm):
 
 def _by_daqp(system: System) -> Optimum | None:
     if system.plain:
-        size = len(system.lower)
-        u, _, flag, info = daqp.solve(*_objective(size), system.matrix, system.rows[1])
-        return Optimum(u, np.asarray(info["lam"])) if flag > 0 else None
+        return _within_span(system)
     free = system.lower < system.upper
     held = np.where(free, 0.0, system.lower)
     size, count = int(free.sum()), len(system.matrix)
@@ -165,6 +165,18 @@ def _by_daqp(system: System) -> Optimum | None:
         return None
     held[free] = u
     return Optimum(held, np.asarray(info["lam"])[size:])
+
+
+def _within_span(system: System) -> Optimum | None:
+    """Without bounds the nearest point is a combination of the normals, of which there are few."""
+    matrix, basis = system.matrix, None
+    if matrix.shape[1] > _WIDE:
+        basis = np.linalg.qr(matrix.T)[0]
+        matrix = np.ascontiguousarray(matrix @ basis)
+    u, _, flag, info = daqp.solve(*_objective(matrix.shape[1]), matrix, system.rows[1])
+    if flag <= 0:
+        return None
+    return Optimum(u if basis is None else basis @ u, np.asarray(info["lam"]))
 
 
 @lru_cache(maxsize=16)

@@ -19,6 +19,8 @@ from cfopt.types import Array, Points, Progress, Quantifier
 
 #: A decision whose inequality is broken by more than this part of its size is worth a cut.
 _WORTH_A_CUT = 1e-10
+#: How many slopes, of each decision with each feature, are held in memory.
+_NUMBERS = 100_000_000
 #: What may be left open, as a part of the cost: many decisions may share one bound.
 _GAP = 1e-9
 _UNSOLVED = "a master problem could not be solved"
@@ -56,11 +58,15 @@ class Enumeration(Search):
         if Quantifier.SOME not in task.criterion.multiples:
             return "its criterion asks for every decision; use CuttingPlane() or Auto()"
         problem = task.pipeline.problem
-        if problem.decisions(self.max_decisions) is None:
+        listed = problem.decisions(self.max_decisions)
+        if listed is None:
             return (
                 f"the decisions of {type(problem).__name__} are more than {self.max_decisions} or "
                 "cannot be listed; use Sequential(), MDMM() or Auto()"
             )
+        size = task.origin[0].numel()
+        if len(listed) * size > _NUMBERS:
+            return f"{len(listed)} decisions times {size} features are too many; use MDMM()"
         return ""
 
     def steps(self, task: Task) -> Iterator[Progress]:

@@ -164,6 +164,11 @@ def test_a_search_that_does_not_serve_the_criterion_says_which_does(grid: cfopt.
     [
         lambda: cfopt.CuttingPlane(max_rounds=0),
         lambda: cfopt.CuttingPlane(time_limit=0.0),
+        lambda: cfopt.CuttingPlane(time_limit="3"),
+        lambda: cfopt.CuttingPlane(max_rounds=2.5),
+        lambda: cfopt.Sequential(seed=1.5),
+        lambda: cfopt.Sequential(max_steps=True),
+        lambda: cfopt.Sequential(samples=2, starts=3),
         lambda: cfopt.Enumeration(max_decisions=0),
         lambda: cfopt.Enumeration(time_limit=-1.0),
         lambda: cfopt.Sequential(max_steps=0),

@@ -10,10 +10,11 @@ import torch
 from benchmarks.independent import is_feasible, nearest_l1, nearest_l2
 
 import cfopt
-from cfopt.certificate import CutProof
+from cfopt.certificate import Cut, CutProof
 from cfopt.geometry import (
     Euclidean,
     Grid,
+    HalfSpaces,
     Leaf,
     Master,
     Split,
@@ -154,6 +155,91 @@ def test_a_certificate_that_proves_nothing_is_not_reported(change) -> None:
     e = cfopt.explain([[1.0]], pipeline, wanted, search=_Tampered(change))
     assert e.status == ("best effort",)
     assert e.clash == (None,)
+
+
+def _forged(quantifier: cfopt.Quantifier, decision: list, ray: bool = False):
+    """A certificate with one cut that does not belong to the criterion, and a large multiplier."""
+
+    def change(proof: object) -> CutProof:
+        cut = Cut(np.array(decision, dtype=np.float64), quantifier, ray)
+        return CutProof((cut,), Leaf(np.array([10.0])), hopeless=True)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("criterion", "forged"),
+    [
+        (cfopt.Relative([0, 1, 0]), _forged(cfopt.Quantifier.GIVEN, [0, 0, 1])),
+        (cfopt.Absolute([0, 1, 0]), _forged(cfopt.Quantifier.EVERY, [-1, -1, -1], ray=True)),
+        (cfopt.Epsilon(0.1), _forged(cfopt.Quantifier.SOME, [0, 0, 1])),
+    ],
+)
+def test_cuts_that_do_not_belong_to_the_criterion_prove_nothing(criterion, forged) -> None:
+    pipeline, _ = _clashing()
+
+    class Forger(cfopt.Search):
+        def steps(self, task: cfopt.Task):
+            for progress in cfopt.Auto().steps(task):
+                done = progress.finished
+                found = None if done is None else done.found & False
+                done = done and replace(
+                    done, x=task.origin, found=found, certificates=(forged(None),) * len(done)
+                )
+                yield replace(progress, finished=done)
+
+    e = cfopt.explain([[-1.0]], pipeline, criterion, search=Forger())
+    assert e.status == ("best effort",)
+    assert e.bound.item() == 0
+
+
+def test_a_cut_by_a_decision_that_the_users_own_test_refuses_proves_nothing() -> None:
+    pipeline, wanted = _clashing()
+
+    def function(costs: np.ndarray) -> np.ndarray:
+        return np.eye(3)[costs.argmin()]
+
+    def allow(decision: np.ndarray) -> bool:
+        return bool((decision * (1 - decision) == 0).all() and decision.sum() == 1)
+
+    oracle = cfopt.Pipeline(
+        pipeline.predictor, cfopt.problems.Oracle(function, 3, is_feasible=allow)
+    )
+    assert cfopt.explain([[1.0]], oracle, wanted).status == ("proved infeasible",)
+
+    def tamper(proof: CutProof) -> CutProof:
+        nothing = Cut(np.full(3, -5.0), cfopt.Quantifier.EVERY)
+        return replace(proof, cuts=(*proof.cuts[:-1], nothing))
+
+    e = cfopt.explain([[1.0]], oracle, wanted, search=_Tampered(tamper))
+    assert e.status == ("best effort",)
+    assert e.bound.isnan().all()
+
+
+def test_what_is_known_to_within_a_doubt_only_is_no_clash() -> None:
+    open_box = System.box(np.full(1, -np.inf), np.full(1, np.inf))
+    normals, limits = np.array([[1.0], [-1.0]]), np.array([1.0, -1.0 - 1e-6])
+    nothing = np.zeros(2)
+    sure = open_box.with_cuts(HalfSpaces(normals, limits, nothing, nothing, nothing))
+    unsure = open_box.with_cuts(HalfSpaces(normals, limits, nothing, nothing + 1e-6, nothing))
+    assert sure.refutes(np.ones(2))
+    assert not unsure.refutes(np.ones(2))
+    assert unsure.radius(np.ones(2)) == 0
+
+
+def test_whole_numbers_without_bounds_end_without_a_claim() -> None:
+    # 0.1 <= 2 (a - b) <= 0.4 has solutions, but none in whole numbers.
+    weight = [[0.0, 0.0], [2.0, -2.0], [-2.0, 2.0]]
+    pipeline = _pipeline(weight, [0.0, -0.1, 0.4], Finite(torch.eye(3)))
+    features = cfopt.Features(integer=[0, 1])
+    wanted = cfopt.Absolute([1.0, 0.0, 0.0])
+    search = cfopt.CuttingPlane(time_limit=0.5)
+    e = cfopt.explain([[0.0, 0.0]], pipeline, wanted, features=features, search=search)
+    assert e.status == ("best effort",)
+    bounded = replace(features, lower=-3.0, upper=3.0)
+    e = cfopt.explain([[0.0, 0.0]], pipeline, wanted, features=bounded)
+    assert e.status == ("proved infeasible",)
+    assert "whole numbers" in e.message[0]
 
 
 def test_bounds_are_computed_anew_and_never_exceed_the_optimum(grid: cfopt.Pipeline) -> None:

@@ -237,6 +237,24 @@ def test_a_chain_adds_up_and_keeps_the_bound_of_what_came_before(grid: cfopt.Pip
     assert all(method.startswith("nothing, then cutting planes") for method in e.method)
 
 
+class _Liar(cfopt.Search):
+    """Says of every context that it explains itself."""
+
+    def steps(self, task: cfopt.Task):
+        rows = torch.arange(len(task))
+        ones = torch.ones_like(rows)
+        yield cfopt.Progress(
+            1, 0, len(task), cfopt.Points(rows, task.origin, ones.bool(), ones, ones, ones)
+        )
+
+
+def test_a_chain_does_not_stop_at_a_claim_that_does_not_hold(grid: cfopt.Pipeline) -> None:
+    x0 = normal(5, 4)
+    criterion = cfopt.Absolute(another(grid, x0))
+    e = cfopt.explain(x0, grid, criterion, search=Chain((_Liar(), cfopt.CuttingPlane())))
+    assert e.optimal.all()
+
+
 def test_polishing_never_makes_an_answer_worse(deep) -> None:
     pipeline, x0, wanted = deep
     rough = cfopt.MDMM(step=0.1, max_steps=400)

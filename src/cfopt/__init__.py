@@ -2,6 +2,7 @@
 
 from cfopt import metrics, problems
 from cfopt.affine import Affine
+from cfopt.certificate import Certificate, Clash
 from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
 from cfopt.errors import CfoptError, InputError, MissingExtraError, PredictorError, SolverError
 from cfopt.explain import explain
@@ -21,7 +22,7 @@ from cfopt.search import (
     Sequential,
 )
 from cfopt.task import Task
-from cfopt.types import Points, Progress, Sense, Status
+from cfopt.types import Points, Progress, Quantifier, Sense, Status
 
 __version__ = "0.1.0"
 
@@ -32,7 +33,9 @@ __all__ = [
     "Absolute",
     "Affine",
     "Auto",
+    "Certificate",
     "CfoptError",
+    "Clash",
     "ClosedForm",
     "Counting",
     "Criterion",
@@ -50,6 +53,7 @@ __all__ = [
     "Problem",
     "Progress",
     "Proximity",
+    "Quantifier",
     "Relative",
     "Search",
     "Sense",

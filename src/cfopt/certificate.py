@@ -99,9 +99,29 @@ class CutProof(Certificate):
             parts.append(model.ray_directions(decisions) if ray else model.directions(*rows))
         return system.with_cuts(model.cut(row, np.concatenate(parts)))
 
-    def bound(self, model: AffineTask, row: int) -> float:
-        """What the multipliers prove of a fresh system."""
+    def bound(self, model: AffineTask, row: int, some: Array | None = None) -> float:
+        """What the multipliers prove of a fresh system.
+
+        `some` is the decision of a branch: only there may it enter as the one that is enough.
+        """
+        if not all(self._belongs(cut, model, row, some) for cut in self.cuts):
+            return 0.0
         return proved_bound(self.system(model, row), model.norm, self.tree, model.grid(row))
+
+    @staticmethod
+    def _belongs(cut: Cut, model: AffineTask, row: int, some: Array | None) -> bool:
+        """Whether the criterion implies a cut, if its decision is feasible."""
+        task = model.task
+        if cut.ray:
+            return task.pipeline.problem.recedes(cut.decision)
+        if cut.quantifier is Quantifier.GIVEN:
+            return np.array_equal(cut.decision, task.factual[row].numpy())
+        if cut.quantifier is Quantifier.SOME:
+            return some is not None and np.array_equal(cut.decision, some)
+        # With a margin, the alternative need not win against itself.
+        own = task.criterion.pivot(task.factual)[row].numpy()
+        contrast = task.criterion.contrasts and task.margin > 0
+        return not (contrast and np.array_equal(cut.decision, own))
 
     def decisions(self) -> list[Array]:
         """Those of the cuts, rays apart."""
@@ -134,7 +154,7 @@ class CutProof(Certificate):
             for j in np.flatnonzero(features):
                 (locked if domain.limits.immutable[j] else limits).append(names[j])
             if len(parts) > 1:
-                limits.append("whole numbers")
+                limits.append("features that are whole numbers")
         decisions = [self.cuts[k].decision for k in used]
         width = self.cuts[0].decision.shape[0] if self.cuts else 0
         return Clash(
@@ -169,17 +189,13 @@ class ListProof(Certificate):
             return np.zeros(1)
         bounds = listing.bounds(row)
         for k, proof in self.branches.items():
-            own = any(
-                cut.quantifier is Quantifier.SOME
-                and np.array_equal(cut.decision, listing.decisions[k])
-                for cut in proof.cuts
-            )
-            bounds[k] = max(bounds[k], proof.bound(model, row) if own else 0.0)
+            bounds[k] = max(bounds[k], proof.bound(model, row, some=listing.decisions[k]))
         return bounds
 
     def decisions(self) -> list[Array]:
-        """None but those on the list."""
-        return []
+        """Those of all its cuts."""
+        proofs = [*([] if self.root is None else [self.root]), *self.branches.values()]
+        return [decision for proof in proofs for decision in proof.decisions()]
 
     def clash(self, model: AffineTask, row: int) -> Clash:
         """That of what every decision must meet; else the limits that take part anywhere."""

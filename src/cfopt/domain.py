@@ -177,7 +177,9 @@ class Domain:
         limits = self.limits
         if k >= len(limits.matrix):
             members = limits.groups[k - len(limits.matrix)]
-            return "one-hot group of " + ", ".join(repr(limits.names[j]) for j in members)
-        row = limits.matrix[k]
-        terms = [f"{row[j]:+g} {limits.names[j]}" for j in np.flatnonzero(row)]
-        return " ".join(terms).removeprefix("+")
+            return "the group (" + ", ".join(limits.names[j] for j in members) + ")"
+        row, terms = limits.matrix[k], []
+        for j in np.flatnonzero(row):
+            size = "" if abs(row[j]) == 1 else f"{abs(row[j]):g} "
+            terms.append(("- " if row[j] < 0 else "+ ") + size + limits.names[j])
+        return "(" + " ".join(terms).removeprefix("+ ") + ")"

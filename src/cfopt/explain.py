@@ -23,7 +23,7 @@ from cfopt.problems.base import same_decision
 from cfopt.proximity import L2, Proximity
 from cfopt.search import Auto, Chain, Polished, Reference, Search, Sequential
 from cfopt.task import Task
-from cfopt.types import Points, Progress, Status
+from cfopt.types import Points, Progress, Status, counted
 from cfopt.verify import recheck, verify
 from cfopt.wording import answer, impossible, miss, nearness
 
@@ -201,11 +201,12 @@ def _settle(ledger: Ledger, task: Task, rows: Tensor, points: Points) -> None:
             ledger.settle(row, Status.PROVED_INFEASIBLE, impossible(task, proof.clashes[i]))
             continue
         lacking = verdict.failures.get(i) or miss(task, violation[i])
-        note = f", stopped early because {points.notes[i]}" if points.notes[i] else ""
+        note = f" ({points.notes[i]})" if points.notes[i] else ""
+        taken = counted(steps[i], "step")
         ledger.settle(
             row,
             Status.BEST_EFFORT,
-            f"no valid context found in {steps[i]} steps{note}; at the nearest miss {lacking}",
+            f"no valid context found in {taken}{note}; at the nearest miss {lacking}",
         )
     ledger.record(rows, points.x, verdict, points)
     ledger.prove(rows, proof)

@@ -19,7 +19,7 @@ from cfopt.criteria import Criterion
 from cfopt.errors import InputError
 from cfopt.features import Features
 from cfopt.problems.base import Problem
-from cfopt.types import Sense, Status
+from cfopt.types import Sense, Status, counted
 from cfopt.wording import question
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Explanation:
         criterion: what was asked, bound to the rows.
         margin: by how much the alternative had to win.
         sense: "min" or "max".
-        features: names and scales.
+        features: names, scales, and what was allowed.
         labels: the rows' labels, from a DataFrame's index.
         traces: loss, h and lambda of each step, `(steps, 3)` a row, if asked for.
         problem: for pictures; not kept in JSON.
@@ -215,7 +215,8 @@ class Explanation:
         if self.status[0] is Status.PROVED_INFEASIBLE:
             return lines
         if self.steps[0] > 0:
-            lines.append(f"Distance {self.distance[0]:.3g}, in {int(self.steps[0])} steps.")
+            taken = counted(int(self.steps[0]), "step")
+            lines.append(f"Distance {self.distance[0]:.3g}, in {taken}.")
         changes = self.table()
         lines += [
             f"  {feature}: {before:.4g} -> {after:.4g} ({change:+.3g})"

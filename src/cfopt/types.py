@@ -20,6 +20,11 @@ Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.intp]
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: "1 step", "2 steps"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 class Sense(StrEnum):
     """Whether the problem minimises or maximises `<costs, decision>`."""
 

@@ -65,11 +65,14 @@ def impossible(task: Task, clash: Clash) -> str:
     letters = [chr(ord("A") + k) if k < 26 else f"A{k}" for k in range(len(described))]
     if isinstance(criterion, Epsilon):
         text = f"in {where} is the factual decision that far off the best"
-    elif isinstance(criterion, Relative) or len(described) <= 1:
+    elif isinstance(criterion, Relative) or len(described) == 1:
         rival = "the factual decision" if isinstance(criterion, Relative) else "A"
         text = f"in {where} does the alternative {beat} {rival}"
+    elif not described:
+        text = f"in {where} is the alternative the best of all"
     elif len(described) == 2:
-        text = f"whenever the alternative {wins} A, B beats it"
+        then = "it does not win by it against B" if task.margin > 0 else "B beats it"
+        text = f"whenever the alternative {wins} A, {then}"
     else:
         text = f"{where} lets the alternative {beat} {_listing(letters)} at once"
     if isinstance(criterion, Absolute) and described:
@@ -93,7 +96,7 @@ def miss(task: Task, violation: float) -> str:
     """What a row without an answer lacks, in the units of the objective."""
     criterion, sense = task.criterion, task.pipeline.problem.sense
     if task.margin > 0:
-        return f"{violation:.3g} is missing to the margin of {task.margin:g}"
+        return f"it lacks {violation:.3g} to hold with a margin of {100 * task.margin:g}%"
     if isinstance(criterion, Epsilon):
         return f"the factual decision is still {violation:.3g} too good"
     rival = "the best decision" if isinstance(criterion, Absolute) else "the factual decision"

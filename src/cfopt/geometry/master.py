@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import time
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,6 +17,8 @@ from cfopt.types import Array
 
 #: A value this near to a whole number is one.
 _WHOLE = 1e-7
+#: How many branches are looked at, and how many of them within each other.
+_MOST_NODES, _DEEPEST = 5000, 300
 
 
 @dataclass(frozen=True)
@@ -109,16 +112,16 @@ class Master:
         system: the limits on u.
         norm: what to minimise.
         grid: which entries are whole numbers, if any.
-        max_nodes: how many branches to look at.
+        deadline: when to give up branching, by `time.monotonic`.
     """
 
     def __init__(
-        self, system: System, norm: Norm, grid: Grid | None = None, max_nodes: int = 20_000
+        self, system: System, norm: Norm, grid: Grid | None = None, deadline: float = np.inf
     ) -> None:
         self.system = system
         self.norm = norm
         self.grid = grid if grid is not None and grid.integer.any() else None
-        self._max_nodes = max_nodes
+        self._deadline = deadline
 
     def add(self, cuts: HalfSpaces) -> None:
         """Add cuts."""
@@ -133,6 +136,7 @@ class Master:
     def _branch(self, grid: Grid) -> Nearest:
         """Best first: the open branch of the least bound is divided, until it is whole."""
         order = itertools.count()
+        depth: dict[int, int] = {}
         nodes: dict[int, Tree] = {}
         splits: dict[int, tuple[int, int, int, int]] = {}
         root = next(order)
@@ -142,8 +146,11 @@ class Master:
         best: Array | None = None
         while heap:
             _, name, u, system = heap[0]
-            if u is None or len(nodes) > self._max_nodes:
-                break  # only proved clashes, or unsolved branches, are left; or too many
+            if u is None:
+                break  # only proved clashes, or unsolved branches, are left
+            deep = depth.get(name, 0) >= _DEEPEST or len(nodes) > _MOST_NODES
+            if deep or time.monotonic() > self._deadline:
+                break  # whole numbers without bounds may go on for ever
             found = grid.fractional(u)
             if found is None:
                 best = u  # branches come in the order of their bounds: nothing cheaper is left
@@ -152,6 +159,7 @@ class Master:
             feature, value = found
             at = int(np.floor(value))
             below, above = next(order), next(order)
+            depth[below] = depth[above] = depth.get(name, 0) + 1
             parts = _divide(system, grid, feature, at)
             for child, part in zip((below, above), parts, strict=True):
                 solved = _relax(part, self.norm)

@@ -122,6 +122,10 @@ class Problem(ABC):
         """
         return None
 
+    def recedes(self, ray: Array) -> bool:
+        """Whether feasible decisions go on along a ray for ever: `(m,) -> bool`."""
+        return False
+
     def exact(self) -> Problem:
         """The problem whose optima are proven, where `optimise` may stop short of one."""
         return self
@@ -130,7 +134,8 @@ class Problem(ABC):
         """A decision in a few words, for messages: by default its columns that are not 0."""
         taken = np.flatnonzero(decision)
         shown = [f"{j}" if decision[j] == 1 else f"{j}: {decision[j]:.3g}" for j in taken[:12]]
-        return "{" + ", ".join(shown + ["..."] * (len(taken) > 12)) + "}"
+        listing = "{" + ", ".join(shown + ["..."] * (len(taken) > 12)) + "}"
+        return listing if len(taken) else "nothing"
 
     # What callers use.
 

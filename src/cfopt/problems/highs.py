@@ -115,16 +115,14 @@ class LinearModel:
             self.integer[others],
         )
 
-    def recedes(self, ray: Array) -> bool:
-        """Whether one can go on along a ray of size 1 for ever without breaking a limit."""
-        for value, lower, upper in (
-            (self.matrix @ ray, self.row_lower, self.row_upper),
-            (ray, self.lower, self.upper),
-        ):
-            falls, rises = value < -_SOLVER_TOLERANCE, value > _SOLVER_TOLERANCE
-            if (falls & np.isfinite(lower)).any() or (rises & np.isfinite(upper)).any():
-                return False
-        return True
+    def cone(self) -> LinearModel:
+        """The directions in which one can go on for ever: each finite limit becomes 0."""
+        row_lower, row_upper, lower, upper = (
+            np.where(np.isfinite(limit), 0.0, limit)
+            for limit in (self.row_lower, self.row_upper, self.lower, self.upper)
+        )
+        whole = np.zeros_like(self.integer)
+        return LinearModel(self.matrix, row_lower, row_upper, lower, upper, whole)
 
     def broken_rows(self, values: Array) -> str:
         """Which constraints a full solution breaks, in words, or ""."""

@@ -169,7 +169,8 @@ class MILP(Problem):
         shown = [
             names[j] if decision[j] == 1 else f"{names[j]} = {decision[j]:.4g}" for j in taken[:12]
         ]
-        return "{" + ", ".join(shown + ["..."] * (len(taken) > 12)) + "}"
+        listing = "{" + ", ".join(shown + ["..."] * (len(taken) > 12)) + "}"
+        return listing if len(taken) else "nothing"
 
     def ray(self, prices: Array) -> Array | None:
         """The direction in which HiGHS finds the model unbounded, if it is one of recession.
@@ -180,10 +181,28 @@ class MILP(Problem):
         found = HighsModel(relaxed, self.sense, time_limit=self.time_limit).ray(
             self._priced, prices
         )
-        if found is None or not self._model.recedes(found):
+        if found is None:
             return None
         ray: Array = found[self._priced]
-        return ray if self.sense.sign * float(prices @ ray) < 0 else None
+        better = self.sense.sign * float(prices @ ray) < 0
+        return ray if better and self.recedes(ray) else None
+
+    def recedes(self, ray: Array) -> bool:
+        """Whether the model has a direction of recession with this part."""
+        cone = self._model.cone()
+        rest = cone.rest(self._priced, ray)
+        lower, upper = cone.lower[self._priced], cone.upper[self._priced]
+        slack = FEASIBILITY_TOLERANCE
+        if (ray < lower - slack).any() or (ray > upper + slack).any():
+            return False
+        if not rest.num_columns:
+            return bool((rest.row_lower <= 0).all() and (rest.row_upper >= 0).all())
+        nothing = np.empty(0)
+        try:
+            HighsModel(rest, self.sense).solve(nothing.astype(np.int32), nothing)
+        except SolverError:
+            return False
+        return True
 
     def audit(self, decisions: Array) -> dict[int, str]:
         """Whether HiGHS's answers are feasible, where all columns are part of the decision."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from numbers import Integral, Real
+from typing import Any
 
 from cfopt.errors import InputError
 from cfopt.task import Task
@@ -34,3 +36,22 @@ class Search(ABC):
         reason = self.refusal(task)
         if reason:
             raise InputError(f"{type(self).__name__} cannot serve this task: {reason}.")
+
+
+def check_whole(search: Search, **least: int) -> None:
+    """Raise InputError unless knobs are whole numbers and at least as large as given."""
+    for name, bound in least.items():
+        value = getattr(search, name)
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < bound:
+            raise InputError(
+                f"{type(search).__name__} needs a whole number >= {bound} for {name}, got "
+                f"{value!r}."
+            )
+
+
+def check_time_limit(search: Search, seconds: Any) -> None:
+    """Raise InputError unless a time limit is a number of seconds > 0, or None."""
+    if seconds is not None and (not isinstance(seconds, Real) or not float(seconds) > 0):
+        raise InputError(
+            f"{type(search).__name__} needs a time_limit > 0 in seconds, or None; got {seconds!r}."
+        )

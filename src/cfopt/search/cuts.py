@@ -19,12 +19,13 @@ class CutRow:
     Arguments:
         model: the task.
         row: which of its rows.
+        deadline: when to give up, by `time.monotonic`.
     """
 
-    def __init__(self, model: AffineTask, row: int) -> None:
+    def __init__(self, model: AffineTask, row: int, deadline: float = np.inf) -> None:
         self._model = model
         self._row = row
-        self._master = Master(model.system(row), model.norm, model.grid(row))
+        self._master = Master(model.system(row), model.norm, model.grid(row), deadline)
         self._cuts: list[Cut] = []
         self._known: set[tuple[Quantifier, bytes]] = set()
         self._solved = 0  # how many cuts the last solution knew of

@@ -12,12 +12,11 @@ from torch import Tensor
 
 from cfopt.affine_task import AffineTask
 from cfopt.certificate import Cut
-from cfopt.errors import InputError
 from cfopt.problems.base import same_decision
-from cfopt.search.base import Search
+from cfopt.search.base import Search, check_time_limit, check_whole
 from cfopt.search.cuts import CutRow
 from cfopt.task import TOLERANCE, Task
-from cfopt.types import Array, Points, Progress, Quantifier
+from cfopt.types import Array, Points, Progress, Quantifier, counted
 
 #: A decision is worth a cut if it beats the plan by more than this part of `sum_j |price_j d_j|`:
 #: far below what counts as valid, so that the answer is the optimum to as many digits.
@@ -47,8 +46,8 @@ class CuttingPlane(Search):
     time_limit: float | None = None
 
     def __post_init__(self) -> None:
-        if self.max_rounds < 1 or (self.time_limit is not None and not self.time_limit > 0):
-            raise InputError(f"CuttingPlane needs max_rounds >= 1 and time_limit > 0; got {self}.")
+        check_whole(self, max_rounds=1)
+        check_time_limit(self, self.time_limit)
 
     def refusal(self, task: Task) -> str:
         """Needs an affine predictor, and a criterion about the factual or every decision."""
@@ -66,10 +65,10 @@ class CuttingPlane(Search):
     def steps(self, task: Task) -> Iterator[Progress]:
         """Rounds of master and solver until every row is settled, or time is up."""
         self.check(task)
-        run = _Run(task)
-        started = time.monotonic()
+        deadline = np.inf if self.time_limit is None else time.monotonic() + self.time_limit
+        run = _Run(task, deadline)
         for k in range(1, self.max_rounds + 1):
-            late = self.time_limit is not None and time.monotonic() - started > self.time_limit
+            late = time.monotonic() > deadline
             finished = run.advance(k, last=late or k == self.max_rounds)
             yield Progress(k, len(run.rows), len(task), finished)
             if not run.rows:
@@ -79,7 +78,7 @@ class CuttingPlane(Search):
 class _Run:
     """The rows still running, each with its master."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, deadline: float) -> None:
         self.model = AffineTask(task)
         problem = task.pipeline.problem
         # While a solution within the gap still cuts, a proven optimum is not needed.
@@ -89,7 +88,7 @@ class _Run:
         self.rows = list(range(len(task)))
         self.u: Array = np.zeros_like(self.model.origin)
         self.solves = np.zeros(len(task), dtype=np.int64)
-        self.cuts = {row: CutRow(self.model, row) for row in self.rows}
+        self.cuts = {row: CutRow(self.model, row, deadline) for row in self.rows}
         factual = self.model.task.factual.numpy()
         self.kind = Quantifier.EVERY if self.model.multiples(Quantifier.EVERY) else Quantifier.GIVEN
         # With a margin, what the alternative must beat are the other decisions only.
@@ -117,7 +116,7 @@ class _Run:
             self._ask(asked, ended, found)
         if last:
             rest = [row for row in self.rows if row not in ended]
-            ended |= dict.fromkeys(rest, f"time or rounds were up after {k} rounds")
+            ended |= dict.fromkeys(rest, f"time or rounds were up after {counted(k, 'round')}")
             found |= self._look_beyond(rest)
         return self._finish(k, ended, found)
 

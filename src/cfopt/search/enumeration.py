@@ -11,8 +11,7 @@ import torch
 
 from cfopt.affine_task import AffineTask
 from cfopt.certificate import Certificate, Cut, CutProof, ListProof
-from cfopt.errors import InputError
-from cfopt.search.base import Search
+from cfopt.search.base import Search, check_time_limit, check_whole
 from cfopt.search.cuts import CutRow
 from cfopt.task import TOLERANCE, Task
 from cfopt.types import Array, Points, Progress, Quantifier
@@ -45,10 +44,8 @@ class Enumeration(Search):
     time_limit: float | None = None
 
     def __post_init__(self) -> None:
-        if self.max_decisions < 1 or (self.time_limit is not None and not self.time_limit > 0):
-            raise InputError(
-                f"Enumeration needs max_decisions >= 1 and time_limit > 0; got {self}."
-            )
+        check_whole(self, max_decisions=1)
+        check_time_limit(self, self.time_limit)
 
     def refusal(self, task: Task) -> str:
         """Needs an affine predictor, a criterion about some decision, and a list of them."""
@@ -88,11 +85,13 @@ class _Row:
         self.model, self.row, self.limit, self.listing = model, row, limit, listing
         self.u: Array = np.zeros(model.origin.shape[1])
         self.cost = np.inf
+        self.deadline = np.inf
         self.proofs: dict[int, CutProof] = {}
 
     def run(self, deadline: float) -> Points:
         """The closest point of all polyhedra, or the best until the deadline."""
-        root = CutRow(self.model, self.row)
+        self.deadline = deadline
+        root = CutRow(self.model, self.row, deadline)
         if self.model.multiples(Quantifier.EVERY):
             change = self._meet_every(root)
             if change is None:
@@ -136,6 +135,8 @@ class _Row:
             cut = Cut(self.listing.decisions[worst], Quantifier.EVERY)
             if cuts.knows(cut):
                 return change
+            if time.monotonic() > self.deadline:
+                return None
             cuts.add(cut)
 
     def _holds(self, change: Array) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cfopt.errors import InputError
 from cfopt.proximity import L1, L2
-from cfopt.search.base import Search
+from cfopt.search.base import Search, check_whole
 from cfopt.search.climb import Climb
 from cfopt.search.projection import project
 from cfopt.search.survey import Climbed
@@ -58,13 +58,7 @@ class Sequential(Search):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("max_steps", "bundle", "restarts", "samples", "starts"):
-            least = 0 if name == "restarts" else 1
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or value < least:
-                raise InputError(
-                    f"Sequential needs a whole number >= {least} for {name}, got {value!r}."
-                )
+        check_whole(self, max_steps=1, bundle=1, restarts=0, samples=1, starts=1, seed=0)
         if not isinstance(self.radius, Real) or not 0 < self.radius < math.inf:
             raise InputError(f"Sequential needs a finite radius > 0, got {self.radius!r}.")
         if self.starts > self.samples:

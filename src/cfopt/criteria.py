@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
-from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,13 +29,18 @@ class Criterion(ABC):
     #: Whether the criterion argues for an alternative decision.
     contrasts: ClassVar[bool] = False
 
-    #: The criterion as linear inequalities `<prices, a y + anchor> <= 0`: the multiples a for each
-    #: quantifier of y. Exact searches work on these; a criterion without them has no exact search.
-    multiples: Mapping[Quantifier, tuple[float, ...]] = {}
-
     @abstractmethod
     def direction(self, prices: Tensor, optimum: Tensor, factual: Tensor) -> Tensor:
         """The d of h, piecewise constant in the prices: three times `(B, m) -> (B, m)`."""
+
+    @property
+    def multiples(self) -> Mapping[Quantifier, tuple[float, ...]]:
+        """The criterion as linear inequalities `<prices, a y + anchor> <= 0`.
+
+        The multiples a for each quantifier of y. Exact searches work on these; a criterion without
+        them has none.
+        """
+        return {}
 
     def bind(self, count: int, factual: Tensor) -> Self:
         """The criterion for `count` rows, its tensors on the device and in the dtype of `factual`.
@@ -121,7 +125,11 @@ class Relative(_Contrastive):
     """When would my plan have beaten yours? `<theta, y_alt> <= <theta, y0>` (Definition 2.1)."""
 
     needs_optimum = False
-    multiples = MappingProxyType({Quantifier.GIVEN: (-1.0,)})
+
+    @property
+    def multiples(self) -> Mapping[Quantifier, tuple[float, ...]]:
+        """`y_alt - y` for the factual y."""
+        return {Quantifier.GIVEN: (-1.0,)}
 
     def faults(self, problem: Problem, factual: Tensor, margin: float) -> list[str]:
         """As ever; and a decision cannot beat itself by a margin."""
@@ -140,7 +148,10 @@ class Relative(_Contrastive):
 class Absolute(_Contrastive):
     """When would my plan have been the best of all? `<theta, y_alt> <= v` (Definition 2.2)."""
 
-    multiples = MappingProxyType({Quantifier.EVERY: (-1.0,)})
+    @property
+    def multiples(self) -> Mapping[Quantifier, tuple[float, ...]]:
+        """`y_alt - y` for every y."""
+        return {Quantifier.EVERY: (-1.0,)}
 
     def direction(self, prices: Tensor, optimum: Tensor, factual: Tensor) -> Tensor:
         """`y_alt - y*`."""
@@ -168,7 +179,7 @@ class Epsilon(Criterion):
         object.__setattr__(self, "epsilon", float(value))
 
     @property
-    def multiples(self) -> Mapping[Quantifier, tuple[float, ...]]:  # type: ignore[override]
+    def multiples(self) -> Mapping[Quantifier, tuple[float, ...]]:
         """`v + eps |v| <= a` is `(1 + eps) v <= a` and `(1 - eps) v <= a`, with `a = <theta, y0>`.
 
         A multiple >= 0 of the minimum is reached by some y; a negative one bounds every y.

@@ -469,3 +469,18 @@ def test_a_declared_function_in_float32_with_a_large_bias_is_read_off_exactly() 
         for predictor in (layer, cfopt.Affine(lambda x: layer(x.float())))
     ]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_fractional_decisions_are_not_rounded_away_in_float32() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(40):
+        problem = Finite(rng.integers(-2, 4, (4, 3)) + rng.normal(size=(4, 3)))
+        weight = rng.normal(size=(3, 2)).astype(np.float32).tolist()
+        bias = rng.normal(size=3).astype(np.float32).tolist()
+        x0 = torch.tensor(rng.normal(size=(1, 2)), dtype=torch.float32)
+        single = _pipeline(weight, bias, problem, torch.float32)
+        double = _pipeline(weight, bias, problem)
+        a = cfopt.explain(x0, single, cfopt.Epsilon(0.05))
+        b = cfopt.explain(x0.double(), double, cfopt.Epsilon(0.05))
+        assert a.status == b.status
+        assert a.loss.item() == pytest.approx(b.loss.item(), rel=1e-3, abs=1e-6)

@@ -131,16 +131,25 @@ def _pose(
         found = check_predictor(x[usable], pipeline)
         costs = costs.to(found).index_copy(0, usable, found)
     ledger.reject(~costs.isfinite().all(1), "the predictor's costs for this context are not finite")
-    solved = problem.attempt(problem.prices(costs))
-    answers = solved.decisions.double().cpu().numpy()
-    failures = problem.audit(answers) | solved.failures
+    solved = problem.attempt(problem.prices(costs).to("cpu", torch.float64))
+    failures = problem.audit(solved.decisions.numpy()) | solved.failures
     ledger.reject_each(failures, "the factual decision is unknown: ")
-    bound = criterion.bind(len(x), solved.decisions)
-    faults = dict(enumerate(bound.faults(problem, solved.decisions, margin)))
+    factual = solved.decisions.to(costs)
+    bound = criterion.bind(len(x), factual)
+    faults = dict(enumerate(bound.faults(problem, factual, margin)))
     ledger.reject_each({row: fault for row, fault in faults.items() if fault})
     ledger.costs = costs
-    size = problem.prices(costs).abs().amax(1)
-    return Task(x, solved.decisions, pipeline, bound, proximity, margin, domain, size=size)
+    return Task(
+        x,
+        factual,
+        pipeline,
+        bound,
+        proximity,
+        margin,
+        domain,
+        size=problem.prices(costs).abs().amax(1),
+        precise=solved.decisions,
+    )
 
 
 def _settle_at_start(ledger: Ledger, task: Task) -> None:

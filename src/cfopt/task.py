@@ -58,6 +58,8 @@ class Task:
         domain: the contexts that are allowed; None if all are.
         start: where to begin, `(B, ...)`; at the origin by default.
         size: the largest price at the origin, `(B,)`, beside which rounding is told.
+        precise: the factual decisions before they were rounded to the dtype of the contexts, if
+            that matters, `(B, m)` in float64 on the CPU.
     """
 
     origin: Tensor
@@ -69,6 +71,7 @@ class Task:
     domain: Domain | None = None
     start: Tensor | None = None
     size: Tensor | None = None
+    precise: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.origin)
@@ -83,6 +86,7 @@ class Task:
             domain=None if self.domain is None else self.domain[rows],
             start=None if self.start is None else self.start[rows],
             size=None if self.size is None else self.size[rows],
+            precise=None if self.precise is None else self.precise[rows.cpu()],
         )
 
     @property
@@ -203,7 +207,7 @@ class Task:
 
     def on_host(self) -> Task:
         """The same task for verification: decisions in float64 on the CPU, optima proven."""
-        factual = self.factual.to("cpu", torch.float64)
+        factual = self.factual.to("cpu", torch.float64) if self.precise is None else self.precise
         criterion = self.criterion.bind(len(self), factual)
         pipeline = Pipeline(self.pipeline.predictor, self.pipeline.problem.exact())
         return replace(self, factual=factual, criterion=criterion, pipeline=pipeline)

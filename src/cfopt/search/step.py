@@ -91,8 +91,7 @@ def nearest_in_box(
         u(t) = clip(-t g / 2, lower, upper)
 
     with the least multiplier t in [0, penalty] for which the cut is met, by halving: the value
-    `g @ u(t)` never rises with t. Done for many at once, which `benchmarks/qp.py` shows to be
-    faster than a quadratic program for each.
+    `g @ u(t)` never rises with t. Done for many at once, as arrays, without a call for each.
 
     Arguments:
         normal, limit: one cut each, `(N, p)` and `(N,)`.

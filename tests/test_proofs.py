@@ -294,7 +294,7 @@ def test_where_every_solver_fails_nothing_is_claimed(grid, monkeypatch) -> None:
     x0 = normal(4, 4)
     criterion = cfopt.Absolute(another(grid, x0))
     monkeypatch.setattr(norms, "_by_daqp", lambda system: None)
-    monkeypatch.setattr(norms, "solve_qp", lambda *args: None)
+    monkeypatch.setattr(norms, "solve_program", lambda *args: None)
     e = cfopt.explain(x0, grid, criterion, search=cfopt.CuttingPlane())
     assert set(e.status) == {"best effort"}
     assert "master problem could not be solved" in e.message[0]

@@ -33,12 +33,7 @@ class AffineTask:
         self.task = task.on_host()
         self.shape = task.origin.shape[1:]
         self.origin: Array = task.origin.flatten(1).double().cpu().numpy()
-        scale = task.proximity.scale
-        self.scale: Array = (
-            np.ones(self.origin.shape[1])
-            if scale is None
-            else torch.as_tensor(scale).flatten().double().cpu().numpy()
-        )
+        self.scale = task.proximity.units(self.origin.shape[1])
         self.norm = _NORMS[type(task.proximity)]
         self.slopes: Array = found.weight * self.scale  # V, (m, p)
         self._steepness: Array = np.abs(self.slopes)

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from cfopt.errors import InputError
 from cfopt.features import check_scale
+from cfopt.types import Array
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,13 @@ class Proximity(ABC):
     @abstractmethod
     def evaluate(self, x: Tensor, origin: Tensor) -> tuple[Tensor, Tensor]:
         """The distance of each row, `(B,)`, and its gradient with respect to x, `(B, ...)`."""
+
+    def units(self, size: int) -> Array:
+        """The scale of each of `size` features, on the host: `(p,)`."""
+        if self.scale is None:
+            return np.ones(size)
+        scale: Array = torch.as_tensor(self.scale).flatten().double().cpu().numpy()
+        return scale
 
     def _change(self, x: Tensor, origin: Tensor) -> Tensor:
         return x - origin if self.scale is None else (x - origin) / cast(Tensor, self.scale)

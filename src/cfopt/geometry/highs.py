@@ -22,35 +22,19 @@ class Optimum:
     multipliers: Array
 
 
-def solve_lp(
-    costs: Array, matrix: Array, row_lower: Array, row_upper: Array, lower: Array, upper: Array
-) -> Optimum | None:
-    """`min <costs, v>` within row and column limits; None if there is no optimum."""
-    return _solve(costs, matrix, row_lower, row_upper, lower, upper, None)
-
-
-def solve_qp(
-    curvature: Array,
+def solve_program(
     costs: Array,
     matrix: Array,
     row_lower: Array,
     row_upper: Array,
     lower: Array,
     upper: Array,
+    curvature: Array | None = None,
 ) -> Optimum | None:
-    """`min 1/2 sum_j curvature_j v_j^2 + <costs, v>`, likewise."""
-    return _solve(costs, matrix, row_lower, row_upper, lower, upper, curvature)
+    """`min <costs, v>`, plus `1/2 sum_j curvature_j v_j^2` if given, within row and column limits.
 
-
-def _solve(
-    costs: Array,
-    matrix: Array,
-    row_lower: Array,
-    row_upper: Array,
-    lower: Array,
-    upper: Array,
-    curvature: Array | None,
-) -> Optimum | None:
+    None if there is no optimum, or HiGHS does not find it.
+    """
     rows, columns = matrix.shape
     model = highspy.HighsModel()
     lp = model.lp_

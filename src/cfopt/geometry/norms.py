@@ -9,7 +9,7 @@ from functools import lru_cache
 import daqp
 import numpy as np
 
-from cfopt.geometry.highs import Optimum, solve_lp, solve_qp
+from cfopt.geometry.highs import Optimum, solve_program
 from cfopt.geometry.system import System
 from cfopt.types import Array
 
@@ -95,7 +95,7 @@ class Euclidean(Norm):
         yield _by_daqp(system)
         curvature, costs = np.full(len(system.lower), 2.0), np.zeros(len(system.lower))
         rows = (system.matrix, system.row_lower, system.row_upper)
-        yield solve_qp(curvature, costs, *rows, system.lower, system.upper)
+        yield solve_program(costs, *rows, system.lower, system.upper, curvature)
 
     def bound(self, system: System, multipliers: Array) -> float:
         """`min u^2 + g u` over the box, less c."""
@@ -128,7 +128,7 @@ class Taxicab(Norm):
         least = np.concatenate([system.lower, -system.upper]).clip(min=0.0)
         most = np.concatenate([system.upper, -system.lower]).clip(min=0.0)
         both = np.hstack([system.matrix, -system.matrix])
-        found = solve_lp(np.ones(2 * size), both, *rows, least, most)
+        found = solve_program(np.ones(2 * size), both, *rows, least, most)
         if found is not None:
             yield Optimum(found.values[:size] - found.values[size:], found.multipliers)
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from cfopt.geometry.highs import solve_lp
+from cfopt.geometry.highs import solve_program
 from cfopt.types import Array
 
 #: How exactly sums of products are known, as a part of their terms.
@@ -212,7 +212,7 @@ class System:
         over = np.hstack([self.matrix, -column])[finite[0]]
         under = np.hstack([self.matrix, column])[finite[1]]
         count = len(over)
-        solved = solve_lp(
+        solved = solve_program(
             np.append(np.zeros(size), 1.0),
             np.concatenate([over, under]),
             np.concatenate([np.full(count, -np.inf), self.row_lower[finite[1]]]),

@@ -183,9 +183,7 @@ class _Run:
         direction = torch.randn((knobs.samples, size), generator=self.generator).double()
         direction /= direction.norm(dim=1, keepdim=True)
         share = torch.rand(knobs.samples, generator=self.generator).double()
-        scale = torch.ones(size, dtype=torch.float64)
-        if task.proximity.scale is not None:
-            scale = torch.as_tensor(task.proximity.scale).flatten().double().cpu()
+        scale = torch.from_numpy(task.proximity.units(size))
         # Within the distance of what was found; else from near to far.
         unit = torch.from_numpy(self.length)
         change = (self.x - task.origin).flatten(1).double().cpu() / scale

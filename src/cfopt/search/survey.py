@@ -66,12 +66,7 @@ class Survey:
         self.task = task
         self.origin: Array = task.origin.flatten(1).double().cpu().numpy()
         count, size = self.origin.shape
-        scale = task.proximity.scale
-        self.scale: Array = length[:, None] * (
-            np.ones(size)
-            if scale is None
-            else torch.as_tensor(scale).flatten().double().cpu().numpy()
-        )
+        self.scale: Array = length[:, None] * task.proximity.units(size)
         self.taxicab = isinstance(task.proximity, L1)
         self._length = length
         start = (task.origin if task.start is None else task.start).detach()

@@ -1,0 +1,174 @@
+"""Maps in the manner of the Warcraft data set, generated: terrain, what it costs, the best way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cfopt.datasets.maps import Maps
+from cfopt.errors import InputError
+from cfopt.problems import TerrainShortestPath
+
+Image = NDArray[np.float32]
+
+#: What a cell of each terrain costs to cross: the values of the real data set.
+COSTS = {"water": 7.7, "earth": 1.2, "grass": 0.8, "forest": 5.3, "rock": 9.2}
+#: The colours of each terrain, of its shadow and of its light.
+_COLOURS = {
+    "water": ((38, 92, 140), (70, 140, 184)),
+    "earth": ((168, 126, 82), (204, 164, 116)),
+    "grass": ((92, 140, 60), (128, 176, 84)),
+    "forest": ((22, 58, 36), (72, 128, 62)),
+    "rock": ((84, 82, 86), (172, 168, 164)),
+}
+#: Where the height is cut into water, land and rock, and the moisture into earth, grass, forest.
+_SHORE, _CLIFF = -0.72, 0.82
+_DRY, _WET = -0.45, 0.45
+#: Over how much height or moisture one terrain turns into the next.
+_SOFT = 0.045
+#: The distance over which terrain changes, in cells, and how far apart its random values lie.
+_SMOOTH, _SPACING = 1.8, 1.5
+#: Rows that are rendered at once: what fits a processor's cache.
+_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class Terrain:
+    """A generator of maps with large, coherent regions.
+
+    Two smooth random fields, height and moisture, are cut into terrains: water where it is low,
+    rock where it is high, and earth, grass or forest between, by moisture. The texture of a terrain
+    depends on the position in the map alone, so that a map is described by its regions. A cell
+    costs the mean of its pixels, which cost what their terrain costs.
+
+    Arguments:
+        rows, cols: cells of a map.
+        cell: pixels along the side of a cell.
+    """
+
+    rows: int = 12
+    cols: int = 12
+    cell: int = 8
+
+    def __post_init__(self) -> None:
+        if min(self.rows, self.cols, self.cell) < 1 or self.rows * self.cols < 2:
+            raise InputError(
+                f"Terrain needs at least two cells of at least one pixel, got {self.rows} x "
+                f"{self.cols} cells of {self.cell}."
+            )
+
+    def generate(self, count: int, seed: int = 0) -> Maps:
+        """As many maps as asked for; the first ones of a seed are always the same.
+
+        Arguments:
+            count: how many.
+            seed: of the random fields.
+        """
+        if count < 1 or seed < 0:
+            raise InputError(f"generate needs count >= 1 and seed >= 0, got {count} and {seed}.")
+        height, width = self.rows * self.cell, self.cols * self.cell
+        random = np.random.default_rng(seed)
+        images = np.empty((count, 3, height, width), dtype=np.uint8)
+        costs = np.empty((count, self.rows * self.cols), dtype=np.float32)
+        for first in range(0, count, _AT_ONCE):
+            part = slice(first, min(first + _AT_ONCE, count))
+            fields = self._fields(random, part.stop - part.start)
+            images[part], costs[part] = self._render(*fields)
+        problem = TerrainShortestPath(self.rows, self.cols)
+        paths = problem.solve(torch.from_numpy(costs).double()).float()
+        return Maps(torch.from_numpy(images), torch.from_numpy(costs), paths, self.rows, self.cols)
+
+    def _fields(self, random: np.random.Generator, count: int) -> tuple[Image, Image]:
+        """Height and moisture of each pixel, of mean 0 and variance 1: `(N, H, W)` each."""
+        down, across = self._smoothing
+        noise = random.standard_normal((count, 2, down.shape[1], across.shape[1]), dtype=np.float32)
+        fields = down @ noise @ across.T
+        return fields[:, 0], fields[:, 1]
+
+    def _render(self, height: Image, moisture: Image) -> tuple[NDArray[np.uint8], Image]:
+        """Pixels `(N, 3, H, W)` and the costs of cells `(N, rows * cols)`."""
+        water, rock = _above(_SHORE, -height, -1), _above(_CLIFF, height)
+        land = 1 - water - rock
+        earth, forest = land * _above(_DRY, -moisture, -1), land * _above(_WET, moisture)
+        shares = {
+            "water": water,
+            "earth": earth,
+            "grass": land - earth - forest,
+            "forest": forest,
+            "rock": rock,
+        }
+        stacked = np.stack([shares[name] for name in COSTS], axis=1)
+        prices = np.array(list(COSTS.values()), dtype=np.float32)
+        count = len(height)
+        blocks = (count, len(COSTS), self.rows, self.cell, self.cols, self.cell)
+        by_cell = stacked.reshape(blocks).mean(axis=(3, 5))
+        costs = np.einsum("nkij,k->nij", by_cell, prices).reshape(count, -1)
+        pixels = np.einsum("nkhw,kchw->nchw", stacked, self._textures, optimize=False)
+        # Light falls on what is higher, and deep water is dark.
+        pixels *= (1 + 0.10 * np.clip(height, -2, 2))[:, None]
+        return np.clip(pixels + 0.5, 0, 255).astype(np.uint8), costs
+
+    @cached_property
+    def _smoothing(self) -> tuple[Image, Image]:
+        """What turns random values on a coarse grid into a smooth field of variance 1."""
+        return _kernel(self.rows, self.cell), _kernel(self.cols, self.cell)
+
+    @cached_property
+    def _textures(self) -> Image:
+        """How each terrain would look all over the map: `(K, 3, H, W)`, from 0 to 255."""
+        y, x = np.meshgrid(
+            np.arange(self.rows * self.cell) / self.cell,
+            np.arange(self.cols * self.cell) / self.cell,
+            indexing="ij",
+        )
+        lights = _lights(y, x)
+        textures = []
+        for name in COSTS:
+            dark, bright = (np.array(c, dtype=np.float32)[:, None, None] for c in _COLOURS[name])
+            textures.append(dark + (bright - dark) * lights[name].astype(np.float32))
+        return np.stack(textures)
+
+
+def _above(limit: float, field: Image, sign: int = 1) -> Image:
+    """How clearly a field lies above a limit: 0 to 1, soft."""
+    clear: Image = 0.5 * (1 + np.tanh((field - sign * limit) / (2 * _SOFT)))
+    return clear
+
+
+def _kernel(cells: int, cell: int) -> Image:
+    """Gaussian weights of coarse random values at each pixel along one axis, `(P, k)`."""
+    at = (np.arange(cells * cell) + 0.5) / cell
+    reach = 3 * _SMOOTH
+    steps = int(np.ceil((cells + 2 * reach) / _SPACING)) + 1
+    centres = np.linspace(-reach, cells + reach, steps)
+    weights = np.exp(-0.5 * ((at[:, None] - centres) / _SMOOTH) ** 2)
+    weights /= np.sqrt(np.square(weights).sum(axis=1, keepdims=True))
+    return weights.astype(np.float32)
+
+
+def _lights(y: NDArray[np.float64], x: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """The pattern of each terrain, 0 for its shadow and 1 for its light; y and x in cells."""
+    turn = 2 * np.pi
+    wave = 0.5 + 0.5 * np.sin(turn * (2 * y + 0.18 * np.sin(turn * x)))
+    furrow = 0.5 + 0.25 * np.sin(turn * (x + y)) + 0.25 * np.sin(turn * (x - 2 * y))
+    blade = 0.5 + 0.25 * np.sin(turn * (2 * x + y)) + 0.25 * np.sin(turn * (x - 2 * y) + 1)
+    # Round tops in rows that are shifted against each other, lit from above.
+    tree = _bumps(2 * x, 2 * y)
+    boulder = 0.65 * _bumps(x, y + 0.25) + 0.35 * _bumps(2 * x + 0.5, 2 * y)
+    return {
+        "water": 0.2 + 0.6 * wave,
+        "earth": furrow,
+        "grass": blade,
+        "forest": tree,
+        "rock": boulder,
+    }
+
+
+def _bumps(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Round tops, one in each unit square, every other row shifted by half; lit from above."""
+    right, down = (x + 0.5 * (np.floor(y) % 2)) % 1 - 0.5, y % 1 - 0.5
+    return np.clip(1.15 - 1.9 * np.hypot(right, down) - 0.6 * down, 0, 1)

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from cfopt.deployed import deployed
 from cfopt.errors import InputError, PredictorError
 from cfopt.problems.base import Problem
 from cfopt.problems.pyepo import PyEPOProblem
@@ -37,15 +38,8 @@ class Pipeline:
     @contextmanager
     def deployed(self) -> Iterator[None]:
         """The predictor in eval mode, and afterwards given back as it was."""
-        modules = list(self.predictor.modules()) if isinstance(self.predictor, nn.Module) else []
-        training = [module for module in modules if module.training]
-        for module in training:
-            module.training = False
-        try:
+        with deployed(self.predictor):
             yield
-        finally:
-            for module in training:
-                module.training = True
 
     def predict(self, x: Tensor) -> Tensor:
         """The predictor's output as it is, checked for shape only: `(B, ...) -> (B, n)`."""

@@ -1,7 +1,19 @@
 """Predictors and their training."""
 
+from cfopt.predictors.cnn import CompactCNN, PartialResNet
 from cfopt.predictors.losses import MSE, Loss, SPOPlus
 from cfopt.predictors.mlp import linear, mlp
-from cfopt.predictors.training import fit
+from cfopt.predictors.training import Quality, assess, fit
 
-__all__ = ["MSE", "Loss", "SPOPlus", "fit", "linear", "mlp"]
+__all__ = [
+    "MSE",
+    "CompactCNN",
+    "Loss",
+    "PartialResNet",
+    "Quality",
+    "SPOPlus",
+    "assess",
+    "fit",
+    "linear",
+    "mlp",
+]

@@ -8,12 +8,24 @@ import pytest
 import torch
 from pyepo.model.ort.knapsack import knapsackModel
 from pyepo.model.ort.shortestpath import shortestPathModel
+from torch import Tensor, nn
+from torch.nn import functional
 
 import cfopt
-from cfopt.datasets import synthetic
+from cfopt.datasets import Terrain, synthetic
 from cfopt.errors import InputError, SolverError
-from cfopt.predictors import MSE, SPOPlus, fit, linear, mlp
-from cfopt.problems import GridShortestPath, Knapsack, PyEPOProblem
+from cfopt.predictors import (
+    MSE,
+    CompactCNN,
+    Loss,
+    PartialResNet,
+    SPOPlus,
+    assess,
+    fit,
+    linear,
+    mlp,
+)
+from cfopt.problems import Finite, GridShortestPath, Knapsack, PyEPOProblem
 from conftest import normal
 
 WEIGHTS = np.array([[3.0, 5.0, 4.0, 7.0, 2.0, 6.0], [4.0, 1.0, 6.0, 3.0, 5.0, 2.0]])
@@ -142,3 +154,249 @@ def test_training_stops_where_the_solver_finds_no_optimum() -> None:
     unbounded = cfopt.problems.MILP([[1.0, 1.0]], 1, np.inf)
     with pytest.raises(SolverError, match="unbounded"):
         fit(linear(2, 2), -torch.ones(4, 2), torch.ones(4, 2), SPOPlus(unbounded), epochs=50)
+
+
+#: Every tensor of the published network, by its name, and its shape.
+PUBLISHED = {"conv1.weight": (64, 3, 7, 7), "conv2.weight": (1, 64, 1, 1)} | {
+    f"block.{i}.conv{j}.weight": (64, 64, 3, 3) for i in (0, 1) for j in (1, 2)
+}
+for norm in ("bn", *(f"block.{i}.bn{j}" for i in (0, 1) for j in (1, 2))):
+    for part in ("weight", "bias", "running_mean", "running_var"):
+        PUBLISHED[f"{norm}.{part}"] = (64,)
+    PUBLISHED[f"{norm}.num_batches_tracked"] = ()
+
+
+def _published_weights() -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    weights = {n: 0.1 * torch.randn(s, generator=generator) for n, s in PUBLISHED.items()}
+    for name in weights:
+        if name.endswith("running_var"):
+            weights[name] = 1 + weights[name].abs()
+        if name.endswith("num_batches_tracked"):
+            weights[name] = torch.tensor(7)
+    return weights
+
+
+def _published_forward(x: Tensor, weights: dict[str, Tensor], rows: int, cols: int) -> Tensor:
+    """The first layers of a ResNet-18, step by step."""
+
+    def norm(h: Tensor, name: str) -> Tensor:
+        mean, variance, scale, shift = (
+            weights[f"{name}.{part}"][:, None, None]
+            for part in ("running_mean", "running_var", "weight", "bias")
+        )
+        return (h - mean) / (variance + 1e-5).sqrt() * scale + shift
+
+    h = norm(functional.conv2d(x, weights["conv1.weight"], stride=2, padding=3), "bn").relu()
+    h = functional.max_pool2d(h, 3, 2, padding=1)
+    for block in ("block.0", "block.1"):
+        first = functional.conv2d(h, weights[f"{block}.conv1.weight"], padding=1)
+        first = norm(first, f"{block}.bn1").relu()
+        second = functional.conv2d(first, weights[f"{block}.conv2.weight"], padding=1)
+        h = (norm(second, f"{block}.bn2") + h).relu()
+    h = functional.pad(torch.einsum("bchw,c->bhw", h, weights["conv2.weight"].flatten()), [1] * 4)
+    return functional.adaptive_max_pool2d(h, (rows, cols)).flatten(1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "cols", "height", "width"), [(12, 12, 96, 96), (5, 7, 40, 56), (3, 4, 50, 61)]
+)
+def test_the_published_network_is_what_its_names_say(
+    rows: int, cols: int, height: int, width: int
+) -> None:
+    network, weights = PartialResNet(rows, cols), _published_weights()
+    assert {name: tuple(w.shape) for name, w in network.state_dict().items()} == PUBLISHED
+    network.load_state_dict(weights)
+    network.eval()
+    x = torch.rand(2, 3, height, width, generator=torch.Generator().manual_seed(1))
+    before = x.clone().requires_grad_()
+    costs = network(before)
+    assert torch.equal(before, x)  # in spite of activations in place
+    assert costs.shape == (2, rows * cols)
+    assert torch.allclose(costs, _published_forward(x, weights, rows, cols), atol=1e-4)
+    (gradient,) = torch.autograd.grad(costs.sum(), before)
+    assert (gradient != 0).flatten(1).any(1).all()
+
+
+def test_the_gradient_of_the_published_network_is_that_of_finite_differences() -> None:
+    network = PartialResNet(3, 3).double().eval()
+    x, way = torch.rand(2, 1, 3, 24, 24, dtype=torch.float64)
+    x.requires_grad_()
+    (gradient,) = torch.autograd.grad(network(x).sum(), x)
+    with torch.no_grad():
+        slope = (network(x + 1e-7 * way).sum() - network(x - 1e-7 * way).sum()) / 2e-7
+    assert float((gradient * way).sum()) == pytest.approx(float(slope), rel=1e-4)
+
+
+def test_networks_can_be_built_anew_from_their_settings() -> None:
+    for network in (PartialResNet(5, 7), CompactCNN(cell=12, width=20)):
+        again = type(network)(**network.settings())
+        again.load_state_dict(network.state_dict())
+        x = torch.rand(1, 3, 60, 84)
+        assert torch.equal(again.eval()(x), network.eval()(x))
+    assert PartialResNet(5).settings() == {"rows": 5, "cols": 5}
+
+
+@pytest.mark.parametrize(("cell", "rows", "cols"), [(8, 12, 12), (4, 3, 5), (12, 2, 3)])
+def test_the_compact_network_gives_each_cell_a_positive_cost(
+    cell: int, rows: int, cols: int
+) -> None:
+    torch.manual_seed(0)
+    network = CompactCNN(cell, width=8)
+    x = torch.rand(4, 3, rows * cell, cols * cell, requires_grad=True)
+    costs = network(10 * x - 5)
+    assert costs.shape == (4, rows * cols)
+    assert (costs > 0).all()
+    (gradient,) = torch.autograd.grad(costs.sum(), x)
+    assert (gradient != 0).flatten(1).any(1).all()
+
+
+def test_the_compact_network_lists_cells_row_by_row_and_sees_their_neighbourhood() -> None:
+    torch.manual_seed(0)
+    network = CompactCNN()
+    plain = torch.full((1, 3, 56, 72), 0.5)
+    dotted = plain.clone()
+    dotted[:, :, 25:31, 33:39] = 1.0  # inside the cell (3, 4) of 7 x 9
+    with torch.no_grad():
+        changed = (network(dotted) - network(plain)).abs().reshape(7, 9) > 1e-7
+    near = torch.zeros(7, 9, dtype=torch.bool)
+    near[1:6, 2:7] = True
+    assert torch.equal(changed, near)
+
+
+@pytest.mark.parametrize("cell", [0, 2, 6, -4])
+def test_cells_of_an_odd_size_are_refused(cell: int) -> None:
+    with pytest.raises(InputError, match=r"4, 8, 12, \.\.\. pixels"):
+        CompactCNN(cell)
+
+
+def test_images_that_a_network_cannot_read_are_refused() -> None:
+    for network in (CompactCNN(), PartialResNet()):
+        with pytest.raises(InputError, match=r"permute\(0, 3, 1, 2\)"):
+            network(torch.rand(2, 96, 96, 3))
+        with pytest.raises(InputError, match=r"got \(2, 1, 96, 96\)\.$"):
+            network(torch.rand(2, 1, 96, 96))
+    with pytest.raises(InputError, match="multiples of 8"):
+        CompactCNN()(torch.rand(2, 3, 96, 92))
+
+
+def _line(slope: float) -> nn.Linear:
+    """Costs `slope * x`, to be learnt from data of slope 1."""
+    line = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(line.weight, slope)
+    return line
+
+
+def test_patience_ends_the_training_and_the_best_weights_come_back() -> None:
+    """Trained towards slope 1 from 0 and judged by slope 0.3: on the way it is best near there."""
+    line, x = _line(0.0), torch.linspace(-1, 1, 64)[:, None]
+    seen = []
+    history = fit(
+        line,
+        x,
+        x,
+        MSE(),
+        epochs=100,
+        learning_rate=0.05,
+        batch_size=64,
+        validation=(x, 0.3 * x),
+        patience=3,
+        on_epoch=lambda epoch, loss: seen.append((epoch, line.weight.item())),
+    )
+    best = int(np.argmin(history))
+    assert len(history) == len(seen) == best + 1 + 3
+    assert line.weight.item() == seen[best][1]
+    assert line.weight.item() == pytest.approx(0.3, abs=0.05)
+    assert history[best] == pytest.approx(((line(x) - 0.3 * x) ** 2).mean().item(), rel=1e-6)
+    assert not line.training
+
+
+def test_without_patience_all_epochs_are_run_and_the_best_weights_come_back() -> None:
+    line, x = _line(0.0), torch.linspace(-1, 1, 64)[:, None]
+    history = fit(line, x, x, MSE(), epochs=40, learning_rate=0.05, validation=(x, 0.3 * x))
+    assert len(history) == 40
+    assert ((line(x) - 0.3 * x) ** 2).mean().item() == pytest.approx(min(history), rel=1e-6)
+
+
+def test_validation_judges_with_the_weights_as_deployed() -> None:
+    """Dropout that drops everything in training costs nothing in validation."""
+    predictor = nn.Sequential(_line(1.0), nn.Dropout(1.0))
+    x = torch.ones(8, 1)
+    assert fit(predictor, x, x, MSE(), epochs=1, learning_rate=0.0) == [1.0]
+    assert fit(predictor, x, x, MSE(), epochs=1, learning_rate=0.0, validation=(x, x)) == [0.0]
+
+
+def test_bytes_train_as_the_floats_that_they_stand_for() -> None:
+    maps = Terrain(3, 3).generate(24)
+    trained = []
+    for x in (maps.images, maps.contexts()):
+        torch.manual_seed(0)
+        network = CompactCNN(width=8)
+        order = torch.Generator().manual_seed(1)
+        history = fit(
+            network, x, maps.costs, MSE(), epochs=2, validation=(x, maps.costs), generator=order
+        )
+        pipeline = cfopt.Pipeline(network, maps.problem)
+        trained.append((history, assess(pipeline, x, maps.costs)))
+    assert trained[0] == trained[1]
+
+
+def test_spo_plus_teaches_a_network_which_cell_is_the_cheapest() -> None:
+    maps = Terrain(2, 3).generate(200, seed=3)
+    torch.manual_seed(0)
+    network, problem = CompactCNN(width=16), Finite(np.eye(6))
+    pipeline = cfopt.Pipeline(network, problem)
+    train, test = maps[:150], maps[150:]
+    before = assess(pipeline, test.images, test.costs).regret
+    order = torch.Generator().manual_seed(0)
+    loss = SPOPlus(problem)
+    fit(network, train.images, train.costs, loss, epochs=4, learning_rate=1e-2, generator=order)
+    assert assess(pipeline, test.images, test.costs).regret < 0.3 * before
+
+
+def test_an_assessment_is_what_a_hand_computes() -> None:
+    """Two decisions: take the first cost or the second. Predicted (x, 2), true costs as listed."""
+    problem = Finite([[1.0, 0.0], [0.0, 1.0]])
+    pipeline = cfopt.Pipeline(lambda x: torch.cat([x, 0 * x + 2], dim=1), problem)
+    x = torch.tensor([[1.0], [3.0], [1.0]], dtype=torch.float64)
+    costs = torch.tensor([[1.0, 4.0], [2.0, 4.0], [5.0, 4.0]], dtype=torch.float64)
+    quality = assess(pipeline, x, costs)
+    # errors: (0, -2), (1, -2), (-4, -2); decisions: first, second, first; best: 1, 2, 4
+    assert quality.cost_error == pytest.approx((0 + 4 + 1 + 4 + 16 + 4) / 6)
+    assert quality.absolute_error == pytest.approx((0 + 2 + 1 + 2 + 4 + 2) / 6)
+    assert quality.regret == pytest.approx((0 + (4 - 2) / 2 + (5 - 4) / 4) / 3)
+    assert quality.optimal == pytest.approx(1 / 3)
+
+
+def test_an_assessment_of_many_contexts_is_that_of_its_parts() -> None:
+    data = synthetic.grid(600, features=3, rows=3, cols=3)
+    torch.manual_seed(0)
+    predictor = nn.Sequential(linear(3, data.problem.num_costs), nn.Dropout())
+    pipeline = cfopt.Pipeline(predictor, data.problem)
+    whole = assess(pipeline, data.contexts, data.costs)
+    halves = [assess(pipeline, data.contexts[k::2], data.costs[k::2]) for k in (0, 1)]
+    for name, value in vars(whole).items():
+        assert value == pytest.approx(sum(getattr(half, name) for half in halves) / 2, rel=1e-5)
+    assert predictor.training  # given back as it was
+
+
+def test_validation_data_and_patience_that_make_no_sense_are_refused() -> None:
+    x = torch.zeros(4, 2)
+
+    def attempt(**more: object) -> None:
+        fit(linear(2, 2), x, x, MSE(), epochs=1, **more)
+
+    with pytest.raises(InputError, match="as many validation contexts as costs"):
+        attempt(validation=(x, x[:2]))
+    with pytest.raises(InputError, match=r"patience needs validation.*got 3 without validation"):
+        attempt(patience=3)
+    with pytest.raises(InputError, match=r"at least 1; got 0\."):
+        attempt(patience=0, validation=(x, x))
+
+
+@pytest.mark.parametrize("make", [lambda problem: SPOPlus(problem), lambda problem: MSE()])
+def test_a_predictor_of_the_wrong_width_is_not_trained(make) -> None:
+    """One column would be stretched to all of them, and learn nothing of use."""
+    loss: Loss = make(Finite(np.eye(3)))
+    with pytest.raises(InputError, match=r"costs of shape \(4, 3\).*got \(4, 1\)"):
+        fit(linear(2, 1), torch.zeros(4, 2), torch.zeros(4, 3), loss, epochs=1)

@@ -11,8 +11,9 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from cfopt.errors import InputError, PredictorError
+from cfopt.errors import CfoptError, InputError, PredictorError
 from cfopt.features import Features
+from cfopt.images import as_read, check_cells
 from cfopt.pipeline import Pipeline
 
 
@@ -32,12 +33,25 @@ class Contexts:
 
     @classmethod
     def of(
-        cls, given: Any, pipeline: Pipeline, features: Features | None, name: str = "explain"
+        cls,
+        given: Any,
+        pipeline: Pipeline,
+        features: Features | None,
+        name: str = "explain",
+        shape: tuple[int, ...] | None = None,
     ) -> Contexts:
-        """Read a tensor, an array, a list, a DataFrame or one row of it.
+        """Read a tensor, an array, a list, images, a DataFrame or one row of it.
 
         A vector or a single image becomes a batch of one. Tensors keep dtype and device; anything
-        else takes those of the predictor.
+        else takes those of the predictor. Images as uint8, or for a predictor that declares a
+        `value_range`, become floats with the channels first, and features count in that order.
+
+        Arguments:
+            given: the contexts.
+            pipeline: that reads them.
+            features: what is known of them.
+            name: of who asks, for messages.
+            shape: of one context, where a generative model declares its `context_shape`.
         """
         labels = None
         known = features if features is not None else Features()
@@ -48,12 +62,9 @@ class Contexts:
             known = _named(given, known)
             given = _numbers(given)
         parameter = _first_parameter(pipeline)
-        if isinstance(given, Tensor):
-            x = given.detach().clone()
-            if not x.is_floating_point():
-                x = x.to(torch.get_default_dtype() if parameter is None else parameter.dtype)
-        else:
-            x = _tensor(given, parameter)
+        dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
+        device = None if parameter is None else parameter.device
+        x = given.detach().clone() if isinstance(given, Tensor) else _tensor(given, dtype, device)
         if x.ndim in (1, 3):
             x = x[None]
         if x.ndim not in (2, 4) or x.numel() == 0:
@@ -62,6 +73,10 @@ class Contexts:
                 "images (rows, channels, height, width), or a single one of these; got shape "
                 f"{tuple(x.shape)}."
             )
+        if x.ndim == 4:
+            x = as_read(x, pipeline.predictor, shape, dtype)
+        if not x.is_floating_point():
+            x = x.to(dtype)
         if parameter is not None and (x.dtype, x.device) != (parameter.dtype, parameter.device):
             raise InputError(
                 f"The contexts are {x.dtype} on {x.device}, the predictor is {parameter.dtype} on "
@@ -72,11 +87,11 @@ class Contexts:
 
     def alike(self, given: Any, pipeline: Pipeline) -> Tensor:
         """More contexts of the same kind, in any form: `(N, ...)`."""
-        x = Contexts.of(given, pipeline, self.features, "reference").x
-        if x.shape[1:] != self.x.shape[1:]:
+        shape = tuple(self.x.shape[1:])
+        x = Contexts.of(given, pipeline, self.features, "reference", shape).x
+        if x.shape[1:] != shape:
             raise InputError(
-                f"reference needs contexts of shape {tuple(self.x.shape[1:])}, as x0 has; got "
-                f"{tuple(x.shape[1:])}."
+                f"reference needs contexts of shape {shape}, as x0 has; got {tuple(x.shape[1:])}."
             )
         return x
 
@@ -92,12 +107,13 @@ def check_predictor(x: Tensor, pipeline: Pipeline) -> Tensor:
     It must return costs of the right shape, the same ones each time, each row's regardless of the
     rows around it, and depend on x in a way that autograd can follow.
     """
+    check_cells(x, pipeline.predictor, pipeline.problem.num_costs)
     probe = x.clone().requires_grad_()
     try:
         with torch.enable_grad():
             costs = pipeline.predict(probe)
     except (RuntimeError, ValueError, IndexError) as error:
-        if isinstance(error, PredictorError):
+        if isinstance(error, CfoptError):  # it says itself what is wrong
             raise
         raise PredictorError(
             f"The predictor fails on contexts of shape {tuple(x.shape)}: {error}"
@@ -161,13 +177,13 @@ def _numbers(frame: pd.DataFrame) -> Any:
     return frame.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def _tensor(given: Any, parameter: Tensor | None) -> Tensor:
+def _tensor(given: Any, dtype: torch.dtype, device: torch.device | None) -> Tensor:
+    """Numbers in the given dtype; bytes as they are, since they may be pixels."""
     try:
-        array = np.asarray(given, dtype=np.float64)
+        array = np.asarray(given)
+        array = array if array.dtype == np.uint8 else np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"explain needs contexts as a tensor, array or DataFrame; got {type(given).__name__}."
         ) from error
-    dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
-    device = None if parameter is None else parameter.device
-    return torch.tensor(array, dtype=dtype, device=device)
+    return torch.tensor(array, dtype=torch.uint8 if array.dtype == np.uint8 else dtype).to(device)

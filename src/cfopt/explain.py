@@ -14,14 +14,18 @@ from torch import Tensor
 from cfopt.contexts import Contexts, check_predictor
 from cfopt.criteria import Absolute, Criterion
 from cfopt.domain import Domain
+from cfopt.deployed import deployed
 from cfopt.errors import CfoptError, InputError
 from cfopt.explanation import Explanation, is_optimal
 from cfopt.features import Features
+from cfopt.generative.base import GenerativeModel, check_generative
+from cfopt.latent import Codes, LatentSpace, unkept_limits
 from cfopt.ledger import Ledger
 from cfopt.pipeline import Pipeline
+from cfopt.plausibility import Plausibility
 from cfopt.problems.base import same_decision
-from cfopt.proximity import L2, Proximity
-from cfopt.search import Auto, Chain, Polished, Reference, Search, Sequential
+from cfopt.proximity import L2, Latent, Proximity
+from cfopt.search import Auto, Chain, Donors, Polished, Reference, Search, Sequential
 from cfopt.task import Task
 from cfopt.types import Points, Progress, Status, counted
 from cfopt.verify import recheck, verify
@@ -33,7 +37,9 @@ def explain(
     pipeline: Pipeline,
     criterion: Criterion,
     *,
+    generative: GenerativeModel | None = None,
     proximity: Proximity | None = None,
+    plausibility: Plausibility | None = None,
     search: Search | None = None,
     features: Features | None = None,
     reference: Any = None,
@@ -46,8 +52,12 @@ def explain(
         x0: contexts as a tensor, an array or a DataFrame: a batch, or a single one.
         pipeline: predictor and problem.
         criterion: `Relative`, `Absolute` or `Epsilon`.
+        generative: a model of plausible contexts: anything with `encode`, `decode` and
+            `latent_dim`. Its codes are searched, and the answer is what it decodes.
         proximity: what to keep small; by default the squared Euclidean distance, in units of the
-            features' scales.
+            features' scales. `Latent(L2())` measures codes.
+        plausibility: what codes should be like, `Sphere(beta)` or `LogLikelihood(beta)`; added to
+            the proximity.
         search: how to look; by default `Auto()`: exact where it can be, else as good as it gets.
         features: names and scales of the features, and what they may be.
         reference: known contexts, such as the training data, in any form that x0 can have. Where
@@ -61,13 +71,17 @@ def explain(
     search = search if search is not None else Auto()
     proximity = proximity if proximity is not None else L2()
     _check(pipeline, criterion, proximity, search, features, margin)
+    _check_latent(generative, proximity, plausibility)
     # Gradients are needed even where the caller has switched them off.
-    with torch.inference_mode(False), pipeline.deployed():
-        contexts = Contexts.of(x0, pipeline, features)
+    with torch.inference_mode(False), pipeline.deployed(), deployed(generative):
+        shape = getattr(generative, "context_shape", None)
+        contexts = Contexts.of(x0, pipeline, features, shape=shape)
         known = None if reference is None else contexts.alike(reference, pipeline)
         ledger = Ledger(contexts, pipeline.problem)
         nearness = _scaled(proximity, contexts)
         task = _pose(ledger, pipeline, criterion, nearness, float(margin))
+        if generative is not None:
+            task = _encode(ledger, task, generative, plausibility)
         _settle_at_start(ledger, task)
         open_rows = ledger.open_rows()
         if len(open_rows):
@@ -108,6 +122,8 @@ def _check(
 
 def _scaled(proximity: Proximity, contexts: Contexts) -> Proximity:
     """The proximity, with the features' scales where it has none of its own."""
+    if isinstance(proximity, Latent):
+        return proximity
     scale = contexts.features.scale
     if proximity.scale is None and scale is not None:
         shaped = torch.as_tensor(scale, dtype=torch.float64).reshape(contexts.x.shape[1:])
@@ -165,13 +181,72 @@ def _settle_at_start(ledger: Ledger, task: Task) -> None:
         if same[i] and start.criterion.contrasts:
             reason = "the alternative is the factual decision"
         ledger.settle(int(rows[i]), Status.ALREADY_VALID, f"nothing to change: {reason}")
-    ledger.record(rows, start.origin, verdict)
+    nothing = torch.zeros(len(rows), dtype=torch.float64)
+    ledger.record(rows, start.origin, nothing, verdict)
+
+
+def _check_latent(
+    generative: GenerativeModel | None, proximity: Proximity, plausibility: Plausibility | None
+) -> None:
+    if plausibility is not None and not isinstance(plausibility, Plausibility):
+        raise InputError(
+            f"explain needs a plausibility such as Sphere(10), got {plausibility!r:.80}."
+        )
+    needing = [
+        name
+        for name, given in (
+            (f"proximity={proximity!r}", isinstance(proximity, Latent)),
+            (f"plausibility={plausibility!r}", plausibility is not None),
+        )
+        if given
+    ]
+    if generative is None and needing:
+        raise InputError(
+            f"{needing[0]} is about codes, and needs a model that has them: pass generative=..."
+        )
+
+
+def _encode(
+    ledger: Ledger, task: Task, model: GenerativeModel, plausibility: Plausibility | None
+) -> Task:
+    """The task in the latent space of a model that fits its contexts."""
+    features = ledger.contexts.features
+    unkept = unkept_limits(features, task.origin[0].numel())
+    if unkept:
+        raise InputError(
+            f"A latent search cannot keep {unkept}: all of a decoded context may differ from what "
+            "it was. Leave these limits out, or search among contexts, without generative=..."
+        )
+    usable = ledger.open_rows()
+    codes = torch.full((len(task), 1), torch.nan, dtype=task.origin.dtype)
+    decoded = torch.full_like(task.origin, torch.nan)
+    decision = torch.full_like(task.factual, torch.nan)
+    if len(usable):
+        check_generative(model, task.origin[usable])
+        with torch.no_grad():
+            found = model.encode(task.origin[usable])
+            remade = model.decode(found)
+            costs = task.pipeline.predict(remade)
+        codes = found.new_full((len(task), model.latent_dim), torch.nan)
+        codes[usable], decoded[usable] = found, remade
+        prices = task.pipeline.problem.prices(costs).to("cpu", torch.float64)
+        decision[usable] = task.pipeline.problem.attempt(prices).decisions.to(decision)
+        lost = ~codes[usable].isfinite().all(1) | ~remade.flatten(1).isfinite().all(1)
+        reason = "the generative model's code or reconstruction of this context is not finite"
+        ledger.reject_each(dict.fromkeys(usable[lost].tolist(), reason))
+    ledger.begin(Codes(codes, codes.clone(), decoded, decision))
+    proximity = task.proximity
+    if isinstance(proximity, Latent):
+        proximity = proximity.bind(codes)
+    return replace(task, proximity=proximity, latent=LatentSpace(model, codes, plausibility))
 
 
 def _with_reference(search: Search, known: Tensor | None, task: Task) -> Search:
     """The search, with reference contexts for the rows to which it finds no answer."""
     if known is None:
         return search
+    if task.latent is not None:
+        return Chain((search, Donors(known)))
     start, polish = Reference(known), Sequential(restarts=0)
     return Chain((search, start if polish.refusal(task) else Polished(start, polish)))
 
@@ -194,9 +269,11 @@ def _run(search: Search, task: Task, on_progress: Callable[[Progress], None] | N
 
 def _settle(ledger: Ledger, task: Task, rows: Tensor, points: Points) -> None:
     """Verify what the search found, and say of each row how it ended."""
-    verdict = verify(task, points.x)
+    with torch.no_grad():
+        x = task.context(points.x)
+    verdict = verify(task, x)
     proof = recheck(task, points.certificates).without(verdict.valid)
-    loss = task.proximity(points.x, task.origin)
+    loss = task.loss(points.x)
     optimal = is_optimal(loss, proof.bound.to(loss)).tolist()
     valid, tie, steps = verdict.valid.tolist(), verdict.tie.tolist(), points.steps.tolist()
     violation, unbeaten = verdict.violation.tolist(), verdict.unbeaten.tolist()
@@ -217,5 +294,5 @@ def _settle(ledger: Ledger, task: Task, rows: Tensor, points: Points) -> None:
             Status.BEST_EFFORT,
             f"no valid context found in {taken}{note}; at the nearest miss {lacking}",
         )
-    ledger.record(rows, points.x, verdict, points)
+    ledger.record(rows, x, loss, verdict, points)
     ledger.prove(rows, proof)

@@ -18,6 +18,8 @@ from cfopt.certificate import Clash
 from cfopt.criteria import Criterion
 from cfopt.errors import InputError
 from cfopt.features import Features
+from cfopt.latent import Codes, norms
+from cfopt.plausibility import KAPPA, in_thick_sphere
 from cfopt.problems.base import Problem
 from cfopt.types import Sense, Status, counted
 from cfopt.wording import question
@@ -69,6 +71,7 @@ class Explanation:
         labels: the rows' labels, from a DataFrame's index.
         traces: loss, h and lambda of each step, `(steps, 3)` a row, if asked for.
         problem: for pictures; not kept in JSON.
+        latent: codes and reconstructions, where a generative model was used.
     """
 
     x0: Tensor
@@ -95,6 +98,7 @@ class Explanation:
     labels: tuple[Hashable, ...] | None = None
     traces: tuple[Tensor, ...] = ()
     problem: Problem | None = None
+    latent: Codes | None = None
 
     def __len__(self) -> int:
         return len(self.x0)
@@ -116,6 +120,7 @@ class Explanation:
             criterion=self.criterion[picked],
             labels=None if self.labels is None else tuple(self.labels[i] for i in index),
             traces=tuple(self.traces[i] for i in index) if self.traces else (),
+            latent=None if self.latent is None else self.latent[picked],
         )
 
     @property
@@ -143,6 +148,32 @@ class Explanation:
         """The Euclidean distance of each row, `(B,)`; NaN for rejected rows."""
         distance = (self.x - self.x0).flatten(1).norm(dim=1)
         return torch.where(self.loss.isnan(), torch.nan, distance)
+
+    @property
+    def z(self) -> Tensor | None:
+        """The codes of the contexts that explain, `(B, n)`; None without a generative model."""
+        return None if self.latent is None else self.latent.z
+
+    def in_sphere(self, kappa: float = KAPPA) -> Tensor:
+        """Which codes lie in the thickened sphere, `| |z| - C_n | <= kappa`: `(B,)`.
+
+        Arguments:
+            kappa: half its thickness; the default holds 99.5% of the prior for 64 latents.
+        """
+        return in_thick_sphere(self._codes().z, kappa)
+
+    @property
+    def reconstruction_moved(self) -> Tensor:
+        """Where the generative model alone, not the search, changes the decision, `(B,)`."""
+        return self._codes().moved(self.factual)
+
+    def _codes(self) -> Codes:
+        if self.latent is None:
+            raise InputError(
+                "This explanation has no codes: it was searched for among contexts. Pass "
+                "generative=... to explain."
+            )
+        return self.latent
 
     @property
     def alternative(self) -> Tensor:
@@ -198,6 +229,10 @@ class Explanation:
             "method": list(self.method),
             "message": list(self.message),
         }
+        if self.latent is not None:
+            columns["norm of code"] = norms(self.latent.z).tolist()
+            columns["in sphere"] = self.in_sphere().tolist()
+            columns["moved by reconstruction"] = self.reconstruction_moved.tolist()
         for what, values in (("before", self.x0), ("after", self.x)):
             for j, name in enumerate(names):
                 columns[f"{name} {what}"] = values.flatten(1)[:, j].tolist()

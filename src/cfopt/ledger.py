@@ -8,6 +8,7 @@ from torch import Tensor
 from cfopt.certificate import Clash
 from cfopt.contexts import Contexts
 from cfopt.explanation import Explanation
+from cfopt.latent import Codes
 from cfopt.problems.base import Problem
 from cfopt.task import Task
 from cfopt.types import Points, Status
@@ -29,6 +30,8 @@ class Ledger:
         self._status: list[Status | None] = [None] * count
         self._message = [""] * count
         self._x = contexts.x.clone()
+        self._loss = nan.clone()
+        self._codes: Codes | None = None
         self._violation = nan
         self._tie = torch.zeros(count, dtype=torch.bool)
         self._decision = torch.full((count, problem.num_columns), torch.nan, dtype=torch.float64)
@@ -60,17 +63,29 @@ class Ledger:
         for row, reason in reasons.items():
             self.settle(row, Status.REJECTED, prefix + reason)
 
+    def begin(self, codes: Codes) -> None:
+        """Write down the codes with which a latent search begins."""
+        self._codes = codes
+
     def record(
-        self, rows: Tensor, x: Tensor, verdict: Verdict, points: Points | None = None
+        self,
+        rows: Tensor,
+        x: Tensor,
+        loss: Tensor,
+        verdict: Verdict,
+        points: Points | None = None,
     ) -> None:
         """Write down where some rows are, and what verification says of them."""
         self._x[rows] = x
         host = rows.cpu()
+        self._loss[host] = loss.to(self._loss)
         self._violation[host] = verdict.violation
         self._tie[host] = verdict.tie
         self._decision[host] = verdict.decision
         self._costs[host] = verdict.costs
         if points is not None:
+            if self._codes is not None:
+                self._codes.z[rows] = points.x
             self._steps[host] = points.steps.cpu()
             self._solves[host] = points.solves.cpu()
             self._passes[host] = points.passes.cpu()
@@ -87,7 +102,7 @@ class Ledger:
         """The finished explanation."""
         x, like = self._x, self.contexts.x
         dead = torch.tensor([status is Status.REJECTED for status in self._status])
-        loss = task.proximity(x, task.origin).masked_fill(dead.to(x.device), torch.nan)
+        loss = self._loss.masked_fill(dead, torch.nan).to(x)
         # Nothing is nearer than the context itself.
         settled = torch.tensor([status is Status.ALREADY_VALID for status in self._status])
         bound = self._bound.masked_fill(settled, 0.0)
@@ -118,4 +133,5 @@ class Ledger:
             labels=self.contexts.labels,
             traces=traces if self._traces else (),
             problem=self.problem,
+            latent=self._codes,
         )

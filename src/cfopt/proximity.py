@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self, cast
 
 import numpy as np
@@ -76,6 +76,33 @@ class L2(Proximity):
         """`|c|^2` and `2 c / scale` of the scaled change c."""
         change = self._change(x, origin)
         return change.square().flatten(1).sum(1), self._unscaled(2 * change)
+
+
+@dataclass(frozen=True)
+class Latent(Proximity):
+    """The distance between codes instead of contexts (Section 4.1), for latent searches.
+
+    For contexts whose own distances mean little.
+
+    Arguments:
+        of: how to measure, such as `L2()`.
+    """
+
+    of: Proximity = field(default_factory=lambda: L2())
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.of, L2 | L1) or self.scale is not None:
+            raise InputError(
+                f"Latent needs a proximity such as L2(), with the scale there; got {self!r:.80}."
+            )
+
+    def bind(self, contexts: Tensor) -> Self:
+        """This proximity with its scale on the codes' device and in their dtype."""
+        return replace(self, of=self.of.bind(contexts))
+
+    def evaluate(self, x: Tensor, origin: Tensor) -> tuple[Tensor, Tensor]:
+        """As the proximity that it holds, of codes."""
+        return self.of.evaluate(x, origin)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
 from cfopt.errors import InputError
 from cfopt.explanation import Explanation
 from cfopt.features import Features, LinearLimit
+from cfopt.latent import Codes
 from cfopt.problems.base import Problem
 from cfopt.types import Sense, Status
 
@@ -53,6 +54,7 @@ def to_dict(explanation: Explanation) -> dict[str, Any]:
         "labelled": e.labels is not None,
         "shapes": {name: list(getattr(e, name).shape[1:]) for name in _FLOATS},
         "rows": rows,
+        "latent": None if e.latent is None else _latent_to_dict(e.latent),
     }
 
 
@@ -87,9 +89,27 @@ def from_dict(content: Any, problem: Problem | None = None) -> Explanation:
             features=_features(content["features"]),
             labels=tuple(row["label"] for row in rows) if content["labelled"] else None,
             problem=problem,
+            latent=_latent(content["latent"], dtype),
         )
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise InputError(f"The explanation is damaged: {type(error).__name__} {error}.") from error
+
+
+def _latent_to_dict(codes: Codes) -> dict[str, Any]:
+    names = [field.name for field in fields(codes)]
+    return {
+        name: {"shape": list(values.shape), "values": _plain(values.flatten())}
+        for name in names
+        for values in [getattr(codes, name)]
+    }
+
+
+def _latent(content: dict[str, Any] | None, dtype: torch.dtype) -> Codes | None:
+    if content is None:
+        return None
+    names = [field.name for field in fields(Codes)]
+    values = {name: _tensor(content[name]["values"], dtype) for name in names}
+    return Codes(**{name: values[name].reshape(content[name]["shape"]) for name in names})
 
 
 def _bounds(rows: list[Any], dtype: torch.dtype) -> Tensor:

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from cfopt.criteria import Absolute, Criterion
 from cfopt.domain import Domain
+from cfopt.latent import LatentSpace
 from cfopt.pipeline import Pipeline
 from cfopt.problems.base import Solved, same_decision
-from cfopt.proximity import Proximity
+from cfopt.proximity import Latent, Proximity
 from cfopt.types import Sense
 
 #: A criterion holds when h exceeds 0 by no more than this part of `sum_j |price_j d_j|`.
@@ -41,12 +42,39 @@ class Look(NamedTuple):
     h: Tensor
     holds: Tensor
     loss: Tensor
+    allowed: Tensor
     failures: dict[int, str]
+
+    @staticmethod
+    def gather(parts: list[Look]) -> Look:
+        """Join looks at consecutive rows."""
+        names = [name for name in Look._fields if name != "failures"]
+        failures: dict[int, str] = {}
+        before = 0
+        for part in parts:
+            failures |= {before + row: reason for row, reason in part.failures.items()}
+            before += len(part.h)
+        tensors = {name: torch.cat([getattr(part, name) for part in parts]) for name in names}
+        return Look(**tensors, failures=failures)
+
+
+class Pull(NamedTuple):
+    """What is minimised, `(B,)`, and its gradients: by contexts `(B, ...)`, and by codes `(B, n)`.
+
+    None stands for a gradient of 0.
+    """
+
+    loss: Tensor
+    by_context: Tensor | None
+    by_point: Tensor | None = None
 
 
 @dataclass(frozen=True)
 class Task:
     """Find, for each row, the nearest context in which the criterion holds.
+
+    Searches move through points. These are the contexts themselves, or their codes where a
+    generative model is used.
 
     Arguments:
         origin: the factual contexts, `(B, ...)`.
@@ -56,8 +84,9 @@ class Task:
         proximity: what to keep small.
         margin: by which part of its value the alternative must win.
         domain: the contexts that are allowed; None if all are.
-        start: where to begin, `(B, ...)`; at the origin by default.
+        start: the points where to begin, `(B, ...)`; at home by default.
         size: the largest price at the origin, `(B,)`, beside which rounding is told.
+        latent: the codes that are searched instead of contexts, if any.
         precise: the factual decisions before they were rounded to the dtype of the contexts, if
             that matters, `(B, m)` in float64 on the CPU.
     """
@@ -72,6 +101,7 @@ class Task:
     start: Tensor | None = None
     size: Tensor | None = None
     precise: Tensor | None = None
+    latent: LatentSpace | None = None
 
     def __len__(self) -> int:
         return len(self.origin)
@@ -87,12 +117,66 @@ class Task:
             start=None if self.start is None else self.start[rows],
             size=None if self.size is None else self.size[rows],
             precise=None if self.precise is None else self.precise[rows.cpu()],
+            latent=None if self.latent is None else self.latent[rows],
         )
 
     @property
     def calls_solver(self) -> bool:
         """Whether the criterion can only be judged with a solve."""
         return self.criterion.needs_optimum
+
+    @property
+    def home(self) -> Tensor:
+        """The point of each factual context: itself, or its code, `(B, ...)`."""
+        return self.origin if self.latent is None else self.latent.codes
+
+    @property
+    def beginning(self) -> Tensor:
+        """The points where searches begin, `(B, ...)`."""
+        return self.home if self.start is None else self.start
+
+    def context(self, point: Tensor) -> Tensor:
+        """The contexts of points: themselves, or what codes are decoded to, `(B, ...)`."""
+        return point if self.latent is None else self.latent.model.decode(point)
+
+    def pull(self, point: Tensor, x: Tensor) -> Pull:
+        """What is minimised, at points and their contexts: proximity, and plausibility of codes."""
+        if self.latent is None:
+            return Pull(*self.proximity.evaluate(x, self.origin))
+        if isinstance(self.proximity, Latent):
+            loss, by_point = self.proximity.evaluate(point, self.latent.codes)
+            by_context = None
+        else:
+            loss, by_context = self.proximity.evaluate(x, self.origin)
+            by_point = None
+        if self.latent.plausibility is not None:
+            penalty, slope = self.latent.plausibility.evaluate(point)
+            loss, by_point = loss + penalty, slope if by_point is None else by_point + slope
+        return Pull(loss, by_context, by_point)
+
+    def loss(self, point: Tensor) -> Tensor:
+        """What is minimised: `(B, ...) -> (B,)`."""
+        with torch.no_grad():
+            return self.pull(point, self.context(point)).loss
+
+    def gradient(
+        self, point: Tensor, x: Tensor, pull: Pull, prices: Tensor, weight: Tensor
+    ) -> Tensor:
+        """That of `loss + <weight, prices>` with respect to points, in one backward pass.
+
+        Arguments:
+            point: `(B, ...)`; x and prices were computed from it with a graph.
+            pull: the loss there.
+            weight: of the prices, `(B, m)`.
+        """
+        if self.latent is None:
+            (push,) = torch.autograd.grad(prices, point, weight)
+            return push if pull.by_context is None else push + pull.by_context
+        outputs, seeds = [prices], [weight]
+        if pull.by_context is not None:
+            outputs, seeds = [*outputs, x], [*seeds, pull.by_context]
+        (push,) = torch.autograd.grad(outputs, point, seeds)
+        return push if pull.by_point is None else push + pull.by_point
 
     def prices(self, x: Tensor) -> Tensor:
         """Predicted prices, turned so that less is better: `(B, ...) -> (B, m)`."""
@@ -174,18 +258,20 @@ class Task:
         rounding = known * size * direction.abs().sum(1)
         return Judgement(direction, h, h <= tolerance * terms.abs().sum(1) + rounding)
 
-    def look(self, x: Tensor) -> Look:
-        """Predict, solve and judge contexts, with half of what verification grants."""
+    def look(self, point: Tensor) -> Look:
+        """Predict, solve and judge points, with half of what verification grants."""
         with torch.no_grad():
+            x = self.context(point)
             prices = self.prices(x)
         rival = self.rival(prices)
         direction, h, holds = self.judge(prices, rival.decisions, TOLERANCE / 2)
         if rival.failures:
             holds[list(rival.failures)] = False
-        if self.domain is not None:
-            holds = holds & self.domain.allows(x)
-        loss = self.proximity(x, self.origin)
-        return Look(prices, rival.decisions, direction, h, holds, loss, rival.failures)
+        allowed = self.allows(x)
+        loss = self.pull(point, x).loss
+        return Look(
+            prices, rival.decisions, direction, h, holds & allowed, loss, allowed, rival.failures
+        )
 
     def proven(self) -> Task:
         """The task whose optima are proven, for searches whose claims should hold."""

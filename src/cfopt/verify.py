@@ -42,7 +42,10 @@ class Verdict:
 
 
 def verify(task: Task, x: Tensor) -> Verdict:
-    """Judge contexts: valid is `h <= 1e-6 * sum_j |price_j d_j|`, `(B, ...) -> Verdict`."""
+    """Judge contexts: valid is `h <= 1e-6 * sum_j |price_j d_j|`, `(B, ...) -> Verdict`.
+
+    The contexts themselves, as they will be handed over, also where codes were searched.
+    """
     with torch.no_grad():
         costs = task.pipeline.predict(x).to("cpu", torch.float64)
     host = task.on_host()

@@ -15,8 +15,15 @@ from cfopt.problems import TerrainShortestPath
 
 Image = NDArray[np.float32]
 
-#: What a cell of each terrain costs to cross: the values of the real data set.
-COSTS = {"water": 7.7, "earth": 1.2, "grass": 0.8, "forest": 5.3, "rock": 9.2}
+#: What a cell of each terrain costs to cross, from its easiest to its hardest: in the range of the
+#: real data set. Land and rock are harder the higher they are, water the deeper, forest the denser.
+COSTS = {
+    "water": (5.5, 7.7),
+    "earth": (1.2, 2.8),
+    "grass": (0.8, 2.0),
+    "forest": (4.0, 6.5),
+    "rock": (7.0, 9.2),
+}
 #: The colours of each terrain, of its shadow and of its light.
 _COLOURS = {
     "water": ((38, 92, 140), (70, 140, 184)),
@@ -28,10 +35,16 @@ _COLOURS = {
 #: Where the height is cut into water, land and rock, and the moisture into earth, grass, forest.
 _SHORE, _CLIFF = -0.72, 0.82
 _DRY, _WET = -0.45, 0.45
+#: From which height on land gets harder.
+_FOOT = -0.45
+#: Over how much height or moisture beyond these water, rock and forest get harder.
+_RANGE = 1.4
+#: How bright the easiest and the hardest of a terrain are.
+_LIGHT, _DARK = 1.12, 0.72
 #: Over how much height or moisture one terrain turns into the next.
 _SOFT = 0.045
 #: The distance over which terrain changes, in cells, and how far apart its random values lie.
-_SMOOTH, _SPACING = 1.8, 1.5
+_SMOOTH, _SPACING = 2.0, 1.65
 #: Rows that are rendered at once: what fits a processor's cache.
 _AT_ONCE = 64
 
@@ -42,8 +55,9 @@ class Terrain:
 
     Two smooth random fields, height and moisture, are cut into terrains: water where it is low,
     rock where it is high, and earth, grass or forest between, by moisture. The texture of a terrain
-    depends on the position in the map alone, so that a map is described by its regions. A cell
-    costs the mean of its pixels, which cost what their terrain costs.
+    depends on the position in the map alone, so that a map is described by its regions. Within a
+    terrain it gets darker and costs more the harder it is to cross; a cell costs the mean of its
+    pixels.
 
     Arguments:
         rows, cols: cells of a map.
@@ -86,30 +100,28 @@ class Terrain:
         """Height and moisture of each pixel, of mean 0 and variance 1: `(N, H, W)` each."""
         down, across = self._smoothing
         noise = random.standard_normal((count, 2, down.shape[1], across.shape[1]), dtype=np.float32)
-        fields = down @ noise @ across.T
+        fields: Image = np.matmul(np.matmul(down, noise), across.T)
         return fields[:, 0], fields[:, 1]
 
     def _render(self, height: Image, moisture: Image) -> tuple[NDArray[np.uint8], Image]:
         """Pixels `(N, 3, H, W)` and the costs of cells `(N, rows * cols)`."""
-        water, rock = _above(_SHORE, -height, -1), _above(_CLIFF, height)
+        water, rock = _above(-_SHORE, -height), _above(_CLIFF, height)
         land = 1 - water - rock
-        earth, forest = land * _above(_DRY, -moisture, -1), land * _above(_WET, moisture)
-        shares = {
-            "water": water,
-            "earth": earth,
-            "grass": land - earth - forest,
-            "forest": forest,
-            "rock": rock,
-        }
-        stacked = np.stack([shares[name] for name in COSTS], axis=1)
-        prices = np.array(list(COSTS.values()), dtype=np.float32)
-        count = len(height)
-        blocks = (count, len(COSTS), self.rows, self.cell, self.cols, self.cell)
-        by_cell = stacked.reshape(blocks).mean(axis=(3, 5))
-        costs = np.einsum("nkij,k->nij", by_cell, prices).reshape(count, -1)
-        pixels = np.einsum("nkhw,kchw->nchw", stacked, self._textures, optimize=False)
-        # Light falls on what is higher, and deep water is dark.
-        pixels *= (1 + 0.10 * np.clip(height, -2, 2))[:, None]
+        earth, forest = land * _above(-_DRY, -moisture), land * _above(_WET, moisture)
+        shares = np.stack([water, earth, land - earth - forest, forest, rock], axis=1)
+        slope = np.clip((height - _FOOT) / (_CLIFF - _FOOT), 0, 1)
+        depth, density, steepness = (
+            np.clip(excess / _RANGE, 0, 1)
+            for excess in (_SHORE - height, moisture - _WET, height - _CLIFF)
+        )
+        hardness = np.stack([depth, slope, slope, density, steepness], axis=1)
+        easiest, hardest = np.array(list(COSTS.values()), dtype=np.float32).T[:, :, None, None]
+        prices = (shares * (easiest + (hardest - easiest) * hardness)).sum(axis=1)
+        blocks = (len(height), self.rows, self.cell, self.cols, self.cell)
+        costs = prices.reshape(blocks).mean(axis=(2, 4)).reshape(len(height), -1)
+        # What is harder to cross is darker.
+        weights = shares * (_LIGHT - (_LIGHT - _DARK) * hardness)
+        pixels = np.einsum("nkhw,kchw->nchw", weights, self._textures, optimize=False)
         return np.clip(pixels + 0.5, 0, 255).astype(np.uint8), costs
 
     @cached_property
@@ -133,9 +145,9 @@ class Terrain:
         return np.stack(textures)
 
 
-def _above(limit: float, field: Image, sign: int = 1) -> Image:
+def _above(limit: float, field: Image) -> Image:
     """How clearly a field lies above a limit: 0 to 1, soft."""
-    clear: Image = 0.5 * (1 + np.tanh((field - sign * limit) / (2 * _SOFT)))
+    clear: Image = 0.5 * (1 + np.tanh((field - limit) / (2 * _SOFT)))
     return clear
 
 

@@ -12,7 +12,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 
 from cfopt.plots.style import COSTS, DASHED, INK, QUIET, bare, chart
-from cfopt.problems import GridShortestPath, Knapsack, TerrainShortestPath
+from cfopt.problems import GridShortestPath, Knapsack
 from cfopt.types import Array
 
 
@@ -80,18 +80,6 @@ def _(problem: GridShortestPath, axes: Axes, scene: Scene) -> None:
     axes.set_aspect("equal")
     axes.autoscale_view()
     axes.margins(0.08)
-    bare(axes)
-
-
-@draw_decision.register
-def _(problem: TerrainShortestPath, axes: Axes, scene: Scene) -> None:
-    """Cells coloured by cost, with the visited ones marked."""
-    shape = (problem.rows, problem.cols)
-    axes.imshow(scene.prices.reshape(shape), cmap=COSTS, norm=scene.scale)
-    size = 1400 / max(shape)
-    for mark, marker, part in ((scene.strong, "s", 1.0), (scene.weak, "o", 0.25)):
-        rows, cols = np.nonzero(mark.decision.reshape(shape) > 0.5)
-        axes.scatter(cols, rows, marker=marker, s=size * part, color=mark.color, linewidths=0)
     bare(axes)
 
 

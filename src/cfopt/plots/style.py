@@ -12,11 +12,16 @@ FACTUAL = "#0072B2"
 ALTERNATIVE = "#D55E00"
 #: Decisions that stand in the way of the alternative.
 OBSTACLES = ("#009E73", "#CC79A7")
+#: A decision that is neither of the two.
+THIRD = "#222222"
 QUIET = "#8A8A8A"
 BAR = "#4D4D4D"
 INK = "#222222"
 #: Costs are grey, the darker the dearer, so that the two decisions keep the colours to themselves.
 COSTS = LinearSegmentedColormap.from_list("costs", ["#F4F4F4", "#5E5E5E"])
+#: How far a pixel moved; unlike the decisions and the terrain.
+CHANGE = "#8E0152"
+CHANGES = LinearSegmentedColormap.from_list("changes", ["#F4F4F4", CHANGE])
 DASHED = (0, (2.2, 1.4))
 
 

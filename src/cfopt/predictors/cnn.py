@@ -19,6 +19,9 @@ class PartialResNet(nn.Module):
         rows, cols: the cells of a map.
     """
 
+    #: What its pixels are: uint8 images are scaled to it, and floats are checked against it.
+    value_range = (0.0, 1.0)
+
     def __init__(self, rows: int = 12, cols: int | None = None) -> None:
         super().__init__()
         self.rows, self.cols = rows, rows if cols is None else cols
@@ -72,6 +75,8 @@ class CompactCNN(nn.Module):
         width: channels.
     """
 
+    value_range = (0.0, 1.0)
+
     def __init__(self, cell: int = 8, width: int = 64) -> None:
         super().__init__()
         if cell < 4 or cell % 4:
@@ -101,7 +106,7 @@ class CompactCNN(nn.Module):
 
 
 def check_images(x: Tensor, cell: int = 1) -> None:
-    """Raise InputError unless x is a batch of colour images, channels first, made of whole cells."""
+    """Raise InputError unless x holds colour images, channels first, made of whole cells."""
     if x.ndim != 4 or x.shape[1] != 3:
         remedy = " Move the channels with x.permute(0, 3, 1, 2)." if x.shape[-1:] == (3,) else ""
         raise InputError(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -45,45 +46,98 @@ def fit(
         on_epoch: called with the number of each epoch, from 1, and its mean loss: of the validation
             data if there are any.
     """
-    _check(contexts, costs, "contexts")
+    examples = _Examples.of(contexts, costs, loss, "contexts")
+    held_out = None
     if validation is not None:
-        _check(*validation, "validation contexts")
-    elif patience is not None:
-        raise InputError("patience needs validation=(contexts, costs) to judge epochs by.")
-    targets = loss.targets(costs)
-    judged = None if validation is None else loss.targets(validation[1])
+        held_out = _Examples.of(*validation, loss, "validation contexts")
+    if patience is not None and (held_out is None or patience < 1):
+        raise InputError(
+            "patience needs validation=(contexts, costs) to judge epochs by, and to be at least 1; "
+            f"got {patience}{' without validation' if held_out is None else ''}."
+        )
     optimiser = torch.optim.Adam(predictor.parameters(), lr=learning_rate)
-    history, best, idle = [], float("inf"), 0
-    kept: dict[str, Tensor] = {}
+    history, best = [], _Best()
     for epoch in range(1, epochs + 1):
-        predictor.train()
-        total = 0.0
         order = torch.randperm(len(contexts), generator=generator).to(contexts.device)
-        for rows in torch.split(order, batch_size):
-            value = loss(predictor(as_floats(contexts[rows])), costs[rows], targets[rows])
-            optimiser.zero_grad()
-            torch.autograd.backward(value)
-            optimiser.step()
-            total += value.item() * len(rows)
+        predictor.train()
+        mean = _learn(predictor, loss, examples, torch.split(order, batch_size), optimiser)
         predictor.eval()
-        mean = total / len(contexts)
-        if validation is not None and judged is not None:
-            with torch.no_grad():
-                predicted = _predict(predictor, validation[0])
-                mean = loss(predicted, validation[1], judged).item()
-            idle = 0 if mean < best else idle + 1
-            if mean < best:
-                best = mean
-                kept = {name: value.clone() for name, value in predictor.state_dict().items()}
+        if held_out is not None:
+            mean = _judge(predictor, loss, held_out)
+            best.offer(mean, predictor)
         history.append(mean)
         if on_epoch is not None:
             on_epoch(epoch, mean)
-        if patience is not None and idle >= patience:
+        if patience is not None and best.idle >= patience:
             break
-    if kept:
-        predictor.load_state_dict(kept)
+    best.restore(predictor)
     predictor.eval()
     return history
+
+
+@dataclass(frozen=True)
+class _Examples:
+    """Contexts, their true costs, and what a loss needs to know of these."""
+
+    contexts: Tensor
+    costs: Tensor
+    targets: Tensor
+
+    @classmethod
+    def of(cls, contexts: Tensor, costs: Tensor, loss: Loss, name: str) -> _Examples:
+        _check(contexts, costs, name)
+        return cls(contexts, costs, loss.targets(costs))
+
+
+@dataclass
+class _Best:
+    """The weights with the lowest loss so far, and for how many epochs there were no better."""
+
+    loss: float = math.inf
+    idle: int = 0
+    weights: dict[str, Tensor] | None = None
+
+    def offer(self, loss: float, predictor: nn.Module) -> None:
+        self.idle += 1
+        if loss < self.loss:
+            self.loss, self.idle = loss, 0
+            self.weights = {name: w.clone() for name, w in predictor.state_dict().items()}
+
+    def restore(self, predictor: nn.Module) -> None:
+        if self.weights is not None:
+            predictor.load_state_dict(self.weights)
+
+
+def _learn(
+    predictor: nn.Module,
+    loss: Loss,
+    examples: _Examples,
+    batches: Sequence[Tensor],
+    optimiser: torch.optim.Optimizer,
+) -> float:
+    """One step for each batch of rows; the mean loss on the way."""
+    total = 0.0
+    for rows in batches:
+        costs = examples.costs[rows]
+        predicted = predictor(as_floats(examples.contexts[rows]))
+        if predicted.shape != costs.shape:  # MSE would stretch one column to all
+            raise InputError(
+                f"The predictor must return costs of shape {tuple(costs.shape)}, as the data have; "
+                f"got {tuple(predicted.shape)}."
+            )
+        value = loss(predicted, costs, examples.targets[rows])
+        optimiser.zero_grad()
+        torch.autograd.backward(value)
+        optimiser.step()
+        total += value.item() * len(rows)
+    return total / len(examples.costs)
+
+
+def _judge(predictor: nn.Module, loss: Loss, examples: _Examples) -> float:
+    """The loss on data that are not trained on."""
+    with torch.no_grad():
+        predicted = _predict(predictor, examples.contexts)
+        return loss(predicted, examples.costs, examples.targets).item()
 
 
 @dataclass(frozen=True)
@@ -125,7 +179,7 @@ def assess(pipeline: Pipeline, contexts: Tensor, costs: Tensor) -> Quality:
 
 
 def _predict(predictor: Callable[[Tensor], Tensor], contexts: Tensor) -> Tensor:
-    return torch.cat([predictor(as_floats(part)) for part in contexts.split(_AT_ONCE)])
+    return torch.cat([predictor(as_floats(part)) for part in torch.split(contexts, _AT_ONCE)])
 
 
 def _check(contexts: Tensor, costs: Tensor, name: str) -> None:

@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 from cfopt.errors import InputError
 from cfopt.problems.base import Problem
 from cfopt.problems.milp import MILP
-from cfopt.types import Array
+from cfopt.types import Array, Indices
 
 Cell = tuple[int, int]
 _SIDES = [(-1, 0), (0, -1), (0, 1), (1, 0)]
 _CORNERS = [(-1, -1), (-1, 1), (1, -1), (1, 1)]
+#: Costs that are swept at once: what fits a processor's cache.
+_NUMBERS_AT_ONCE = 16_384
 
 
 class TerrainShortestPath(Problem):
@@ -78,11 +80,75 @@ class TerrainShortestPath(Problem):
         ]
 
     def _sweep(self, prices: Array) -> Array:
-        """Bellman and Ford's recursion on all maps at once.
+        """Cheapest paths where no cost is negative, of as many maps at once as a cache holds."""
+        at_once = max(1, _NUMBERS_AT_ONCE // self.num_costs)
+        parts = [self._paths(prices[k : k + at_once]) for k in range(0, len(prices), at_once)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-        Each round offers every cell the cheapest way through one of its neighbours. Predecessors
-        are recorded at strict improvement only: where costs are >= 0 they cannot form a circle,
-        not even through cells that cost nothing.
+    def _paths(self, prices: Array) -> Array:
+        """What each cell costs to reach, then the way back from the goal."""
+        # Maps lie along the last axis and in a frame: neighbours are shifts of one long array.
+        costs = np.zeros((self.rows + 2, self.cols + 2, len(prices)))
+        costs[1:-1, 1:-1] = prices.T.reshape(self.rows, self.cols, -1)
+        decisions, tied = self._walk_back(self._reach(costs), costs)
+        if len(tied):
+            decisions[tied] = self._settle_ties(prices[tied])
+        return decisions
+
+    def _reach(self, framed: Array) -> Array:
+        """What reaching each cell costs, inf in the frame: `(rows + 2, cols + 2, B)`, as framed.
+
+        Each round of Bellman and Ford's recursion offers every cell the cheapest way through its
+        neighbours, or through itself, which is never better where costs are >= 0.
+        """
+        framed_reach = np.full(framed.shape, np.inf)
+        reach, costs = framed_reach[1:-1, 1:-1], framed[1:-1, 1:-1]
+        reach[self.start] = costs[self.start]
+        columns, offered = np.empty_like(framed_reach[1:-1]), np.empty_like(costs)
+        along = columns if self.neighbours == 8 else framed_reach[1:-1]
+        while True:
+            np.minimum(framed_reach[:-2], framed_reach[2:], out=columns)
+            np.minimum(columns, framed_reach[1:-1], out=columns)
+            np.minimum(along[:, :-2], along[:, 2:], out=offered)
+            np.minimum(offered, columns[:, 1:-1], out=offered)
+            offered += costs
+            if not (offered < reach).any():
+                return framed_reach
+            np.minimum(reach, offered, out=reach)
+
+    def _walk_back(self, reach: Array, costs: Array) -> tuple[Array, Indices]:
+        """Decisions, and the rows that have none yet: several cells lead to one on the way back.
+
+        Where only one leads to each, no rule for ties could have chosen another path.
+        """
+        count = reach.shape[2]
+        reach, costs = reach.reshape(-1), costs.reshape(-1)
+        width = (self.cols + 2) * count
+        steps = self._offsets @ [width, count]
+        visits = np.zeros(len(reach))
+        start, goal = ((i + 1) * width + (j + 1) * count for i, j in (self.start, self.goal))
+        at = np.arange(goal, goal + count)
+        ties = []
+        while True:
+            visits[at] = 1.0
+            at = at[(at < start) | (at >= start + count)]
+            if not len(at):
+                break
+            leads_here = reach[at + steps[:, None]] + costs[at] == reach[at]
+            unique = leads_here.sum(axis=0) == 1
+            if not unique.all():
+                ties.append(at[~unique] % count)
+                at, leads_here = at[unique], leads_here[:, unique]
+            at = at + steps[leads_here.argmax(axis=0)]
+        inner = visits.reshape(self.rows + 2, self.cols + 2, count)[1:-1, 1:-1]
+        decisions = np.ascontiguousarray(inner.reshape(self.num_costs, count).T)
+        return decisions, np.concatenate(ties) if ties else np.empty(0, dtype=np.intp)
+
+    def _settle_ties(self, prices: Array) -> Array:
+        """The paths of fewest moves among the cheapest: the same recursion, with its history.
+
+        Predecessors are recorded at strict improvement only: where costs are >= 0 they cannot form
+        a circle, not even through cells that cost nothing.
         """
         shape = (len(prices), self.rows, self.cols)
         costs = prices.reshape(shape)

@@ -5,6 +5,7 @@ from cfopt.search.base import Search
 from cfopt.search.chain import Chain, Polished
 from cfopt.search.closed_form import ClosedForm
 from cfopt.search.cutting_plane import CuttingPlane
+from cfopt.search.donors import Donors
 from cfopt.search.enumeration import Enumeration
 from cfopt.search.mdmm import MDMM, Counting
 from cfopt.search.reference import Reference
@@ -17,6 +18,7 @@ __all__ = [
     "ClosedForm",
     "Counting",
     "CuttingPlane",
+    "Donors",
     "Enumeration",
     "Polished",
     "Reference",

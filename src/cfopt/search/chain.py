@@ -73,7 +73,9 @@ class _Pending:
     def of(cls, task: Task, rows: Tensor, points: Points) -> _Pending:
         """Verify what a search hands over, numbered as in its own task."""
         rows = rows[points.rows]
-        verdict = verify(task[rows], points.x)
+        with torch.no_grad():
+            x = task.context(points.x)
+        verdict = verify(task[rows], x)
         valid = verdict.valid.to(points.found.device)
         known = replace(points, rows=rows, found=points.found & valid)
         return cls(known, verdict.violation.nan_to_num(torch.inf))
@@ -152,7 +154,7 @@ class Polished(Search):
         first = Points.gather(found)
         polished = self.by.run(replace(task[first.rows], start=first.x))
         part = task[first.rows]
-        losses = [part.proximity(points.x, part.origin) for points in (first, polished)]
+        losses = [part.loss(points.x) for points in (first, polished)]
         nearer = polished.found & (losses[1] < losses[0])
         shape = (-1, *[1] * (first.x.ndim - 1))
         methods = zip(first.methods, nearer.tolist(), strict=True)

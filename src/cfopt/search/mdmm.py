@@ -34,14 +34,16 @@ class Counting(StrEnum):
 
 @dataclass(frozen=True)
 class MDMM(Search):
-    """Simultaneous descent in x and ascent in lambda (Algorithm 2).
+    """Simultaneous descent in x and ascent in lambda (Algorithm 2; Algorithm 1 for codes).
 
-        E(x, lambda) = proximity + lambda g + rho/2 g^2
+        E(x, lambda) = loss + lambda g + rho/2 g^2
         x      <- x - gamma dE/dx
         lambda <- lambda + gamma g
 
     with `g = h + s^2`. The slack s starts at `sqrt(max(0, -h))`, so that it is 0 and stays 0
     unless the criterion holds at the start; absolute explanations need none.
+
+    The loss is the proximity; where codes are searched, with their plausibility.
 
     One step is one forward and one backward pass and, unless the criterion does without, one
     batched solve for all rows still running; finished rows leave the batch. Where contexts are
@@ -103,7 +105,7 @@ class _Run:
         self.knobs = knobs
         self.task = task
         self.rows = torch.arange(count, device=device)
-        self.x = (task.origin if task.start is None else task.start).detach().clone()
+        self.x = task.beginning.detach().clone()
         # Whole numbers are judged where they are rounded to, beside the relaxed context.
         self.looks = 2 if task.domain is not None and task.domain.discrete else 1
         # In float32 the multiplier would stop growing as soon as gamma h falls below its last bit,
@@ -121,15 +123,17 @@ class _Run:
     def advance(self, k: int) -> Points | None:
         """Take step k; return the rows that end with it, if any."""
         task, knobs = self.task, self.knobs
-        x = self.x.requires_grad_()
+        point = self.x.requires_grad_()
         with torch.enable_grad():  # whatever mode the caller is in
+            x = task.context(point)
             prices = task.prices(x)
         values = prices.detach()
         rival = task.rival(values)
         # Half of what verification grants, to leave room for the rounding of float32.
         direction, h, holds = task.judge(values, rival.decisions, TOLERANCE / 2)
-        loss, pull = task.proximity.evaluate(x.detach(), task.origin)
-        self._remember(*self._candidate(x.detach(), h, holds, loss))
+        pull = task.pull(point.detach(), x.detach())
+        loss = pull.loss
+        self._remember(*self._candidate(point.detach(), x.detach(), h, holds, loss))
 
         if k == 1:
             slack = (-h).clamp(min=0).sqrt()
@@ -138,26 +142,26 @@ class _Run:
         if knobs.trace:
             self.history.append(torch.stack([loss, h, self.multiplier.to(h)], dim=1)[None])
         weight = (self.multiplier + knobs.damping * g).to(h.dtype)
-        (push,) = torch.autograd.grad(prices, x, weight[:, None] * direction)
-        self.x = project(task, torch.sub(x.detach(), pull + push, alpha=knobs.step))
+        slope = task.gradient(point, x, pull, prices, weight[:, None] * direction)
+        self.x = project(task, torch.sub(point.detach(), slope, alpha=knobs.step))
         self.multiplier = torch.add(self.multiplier, g, alpha=knobs.step)
         if self.slack is not None:
             self.slack = self.slack - 2 * knobs.step * weight * self.slack
         return self._finish(k, h, rival.failures)
 
     def _candidate(
-        self, x: Tensor, h: Tensor, holds: Tensor, loss: Tensor
+        self, point: Tensor, x: Tensor, h: Tensor, holds: Tensor, loss: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The context that could be an answer, with what is known of it."""
+        """The point that could be an answer, with what is known of it."""
         task = self.task
         if task.domain is None:
-            return x, h, holds, loss
+            return point, h, holds, loss
         if self.looks > 1:
-            x = task.domain.round(x)
+            point = x = task.domain.round(x)
             seen = task.look(x)
             h, holds, loss = seen.h, seen.holds, seen.loss
         allowed = task.domain.allows(x)
-        return x, torch.where(allowed, h, torch.inf), holds & allowed, loss
+        return point, torch.where(allowed, h, torch.inf), holds & allowed, loss
 
     def _remember(self, x: Tensor, h: Tensor, holds: Tensor, loss: Tensor) -> None:
         """Keep the best valid point, or while there is none the least violating one."""

@@ -17,7 +17,7 @@ def project(task: Task, x: Tensor) -> Tensor:
     bounds.
     """
     domain = task.domain
-    if domain is None:
+    if domain is None or task.latent is not None:  # codes have no limits of their own
         return x
     clamped = domain.clamp(x)
     if domain.boxed:

@@ -17,6 +17,8 @@ from cfopt.types import Points, Progress
 _HALVINGS = 30
 #: How many references are judged at first, and at most at once.
 _FIRST, _AT_ONCE = 64, 16_384
+#: How many are predicted at once.
+_PREDICTED_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,19 +38,15 @@ class Reference(Search):
         """Predict and solve for all references once, then go each row's own way back."""
         task = task.proven()
         numbers = self.contexts.flatten(1).isfinite().all(1).nonzero().flatten()
-        known = self.contexts[numbers].to(task.origin)
-        with torch.no_grad():
-            parts = [task.prices(part) for part in torch.split(known, _AT_ONCE)]
-            prices = torch.cat(parts) if parts else task.prices(task.origin)[:0]
-        solved = _solve(task, prices)
-        each = torch.arange(len(task), device=known.device)
-        chosen = [_nearest(task[each[row : row + 1]], known, prices, solved) for row in each]
+        known = Known(task, self.contexts[numbers].to(task.origin))
+        each = torch.arange(len(task), device=task.origin.device)
+        chosen = [_nearest(task[each[row : row + 1]], known) for row in each]
         rows = torch.tensor([row for row, k in enumerate(chosen) if k is not None])
-        rows = rows.long().to(known.device)
+        rows = rows.long().to(each.device)
         x = task.origin.clone()
         tried = torch.zeros(len(task), dtype=torch.long, device=x.device)
         if len(rows):
-            start = known[[k for k in chosen if k is not None]]
+            start = known.contexts[[k for k in chosen if k is not None]]
             x[rows] = _approach(task[rows], start)
             tried[rows] = _HALVINGS
         points = Points(
@@ -65,30 +63,51 @@ class Reference(Search):
         yield Progress(1, 0, len(task), points)
 
 
-def _solve(task: Task, prices: Tensor) -> Solved:
-    """The best decisions of the references, without reference to any row."""
-    problem = task.pipeline.problem
-    if not task.calls_solver:
-        return Solved(torch.zeros_like(prices), {})
-    return problem.attempt(problem.sense.sign * prices)
+class Known:
+    """Contexts whose prices and best decisions are computed once, and judged for any row.
+
+    Arguments:
+        task: of which pipeline.
+        contexts: the known contexts, `(N, ...)`.
+    """
+
+    def __init__(self, task: Task, contexts: Tensor) -> None:
+        self.contexts = contexts
+        with torch.no_grad():
+            parts = [task.prices(part) for part in torch.split(contexts, _PREDICTED_AT_ONCE)]
+        self._prices = torch.cat(parts) if parts else task.factual[:0]
+        problem = task.pipeline.problem
+        self._solved = Solved(torch.zeros_like(self._prices), {})
+        if task.calls_solver and parts:
+            self._solved = problem.attempt(problem.sense.sign * self._prices)
+
+    def missed(self, task: Task, part: Tensor) -> Tensor:
+        """By how much some of them miss the criterion of a task's one row: `(K,) -> (K,)`.
+
+        As a part of what the criterion compares; 0 where it holds, inf if not allowed or unknown.
+        """
+        wide, prices = task[torch.zeros_like(part)], self._prices[part]
+        lost = {i: "" for i, k in enumerate(part.tolist()) if k in self._solved.failures}
+        optimum = wide.snapped(Solved(self._solved.decisions[part], lost))
+        rival = wide.rival(prices, optimum)
+        direction, h, holds = wide.judge(prices, rival.decisions, TOLERANCE / 2)
+        size = (prices * direction).abs().sum(1).clamp(min=torch.finfo(h.dtype).tiny)
+        miss = torch.where(holds, 0.0, (h / size).clamp(min=torch.finfo(h.dtype).tiny))
+        miss = torch.where(wide.allows(self.contexts[part]), miss, torch.inf)
+        miss[list(rival.failures)] = torch.inf
+        return miss.double().nan_to_num(torch.inf)
 
 
-def _nearest(task: Task, known: Tensor, prices: Tensor, solved: Solved) -> int | None:
+def _nearest(task: Task, known: Known) -> int | None:
     """The reference nearest to the one row of a task that is allowed and valid."""
-    distance = task.proximity(known, task.origin.expand_as(known))
+    distance = task.proximity(known.contexts, task.origin.expand_as(known.contexts))
     order = distance.argsort(stable=True)
     start, count = 0, _FIRST
     while start < len(order):
         part = order[start : start + count]
-        wide = task[torch.zeros_like(part)]
-        lost = {i: "" for i, k in enumerate(part.tolist()) if k in solved.failures}
-        optimum = wide.snapped(Solved(solved.decisions[part], lost))
-        rival = wide.rival(prices[part], optimum)
-        holds = wide.judge(prices[part], rival.decisions, TOLERANCE / 2).holds
-        holds &= wide.allows(known[part])
-        holds[list(rival.failures)] = False
-        if holds.any():
-            return int(part[holds.nonzero()[0, 0]])
+        valid = known.missed(task, part) == 0
+        if valid.any():
+            return int(part[valid.nonzero()[0, 0]])
         start, count = start + count, min(4 * count, _AT_ONCE)
     return None
 

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from cfopt.errors import InputError
-from cfopt.proximity import L1, L2
+from cfopt.proximity import L1, L2, Latent
 from cfopt.search.base import Search, check_whole
 from cfopt.search.climb import Climb
+from cfopt.search.code_run import CodeRun
 from cfopt.search.projection import project
 from cfopt.search.survey import Climbed
 from cfopt.task import Task
@@ -69,9 +70,13 @@ class Sequential(Search):
 
     def refusal(self, task: Task) -> str:
         """Needs a proximity whose steps are quadratic programs, and not too many features."""
-        if type(task.proximity) not in (L1, L2):
+        if type(task.proximity) not in (L1, L2, Latent):
             return f"the proximity is {type(task.proximity).__name__}, and needs to be L2 or L1"
-        size = task.origin[0].numel()
+        if task.latent is not None and isinstance(
+            getattr(task.proximity, "of", task.proximity), L1
+        ):
+            return "codes are searched with an L1 proximity; use L2() or MDMM()"
+        size = task.home[0].numel()
         if size > _MOST_FEATURES:
             return f"contexts have {size} features, more than {_MOST_FEATURES}; use MDMM()"
         return ""
@@ -80,6 +85,9 @@ class Sequential(Search):
         """Climb from the start, then from random ones; as many rows at once as memory allows."""
         self.check(task)
         task = task.proven()
+        if task.latent is not None:
+            yield from self._among_codes(task)
+            return
         width = max(task.origin[0].numel(), task.factual.shape[1])
         at_once = max(1, _NUMBERS_AT_ONCE // (self.samples * width))
         done, step = 0, 0
@@ -93,6 +101,15 @@ class Sequential(Search):
             step += 1
             points = run.points()
             yield Progress(step, len(task) - done, len(task), replace(points, rows=rows))
+
+    def _among_codes(self, task: Task) -> Iterator[Progress]:
+        run = CodeRun(task, self.max_steps, self.radius)
+        generator = torch.Generator().manual_seed(self.seed)
+        run.climb(torch.arange(len(task), device=task.home.device), run.z)
+        for k in range(self.restarts):
+            yield Progress(k + 1, int((~run.found).sum()), len(task))
+            run.restart(self.samples, self.starts, generator)
+        yield Progress(self.restarts + 1, 0, len(task), run.points("sequential"))
 
 
 class _Run:

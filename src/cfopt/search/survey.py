@@ -114,7 +114,7 @@ class Survey:
         return Seen(
             f=seen.loss.double().cpu().numpy() / self._length[rows] ** (1 if self.taxicab else 2),
             h=np.where(excess <= small, 0.0, excess) / self._unit[rows],
-            some=_some(task, seen.prices, seen.rival),
+            some=one_is_enough(task, seen.prices, seen.rival),
             new=self._keep(rows, seen.rival),
         )
 
@@ -176,7 +176,7 @@ class Survey:
         return new
 
 
-def _some(task: Task, prices: Tensor, optimum: Tensor) -> NDArray[np.bool_]:
+def one_is_enough(task: Task, prices: Tensor, optimum: Tensor) -> NDArray[np.bool_]:
     """For which rows one decision is enough to meet the criterion, near these prices."""
     multiples = task.criterion.multiples
     if Quantifier.SOME not in multiples:

@@ -1,0 +1,29 @@
+"""Generative models: codes of plausible contexts."""
+
+from cfopt.generative.base import GenerativeModel, check_generative, reconstruct
+from cfopt.generative.cost_aware import Terms, divergence, terms
+from cfopt.generative.pca import PCA
+from cfopt.generative.reports import Batch, Epoch
+from cfopt.generative.tabular import TabularVAE
+from cfopt.generative.train import Training, active_latents, train
+from cfopt.generative.vae import VAE, CompactVAE, ConvolutionalVAE, Gaussian
+
+__all__ = [
+    "PCA",
+    "VAE",
+    "Batch",
+    "CompactVAE",
+    "ConvolutionalVAE",
+    "Epoch",
+    "Gaussian",
+    "GenerativeModel",
+    "TabularVAE",
+    "Terms",
+    "Training",
+    "active_latents",
+    "check_generative",
+    "divergence",
+    "reconstruct",
+    "terms",
+    "train",
+]

@@ -1,0 +1,114 @@
+"""What a generative model is: a way from contexts to codes, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral
+from typing import Protocol, cast, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from cfopt.errors import InputError
+
+
+@runtime_checkable
+class GenerativeModel(Protocol):
+    """Codes of plausible contexts; anything with these three is one.
+
+    `decode` must be differentiable, and each row's result independent of the other rows.
+    """
+
+    latent_dim: int
+
+    def encode(self, x: Tensor) -> Tensor:
+        """The code of each context: `(B, ...) -> (B, latent_dim)`."""
+
+    def decode(self, z: Tensor) -> Tensor:
+        """The context of each code: `(B, latent_dim) -> (B, ...)`."""
+
+
+def reconstruct(model: GenerativeModel, x: Tensor) -> Tensor:
+    """What remains of contexts when they are encoded and decoded: `(B, ...) -> (B, ...)`."""
+    return model.decode(model.encode(x))
+
+
+def check_generative(model: object, x: Tensor) -> None:
+    """Raise InputError unless a model encodes contexts `(B, ...)` and decodes them again.
+
+    It must return codes and contexts of the right shape and dtype, the same each time, and let
+    gradients pass from a context to its code. Rows that are not finite are left to the caller.
+    """
+    name = type(model).__name__
+    # Not by isinstance: since Python 3.12 it overlooks an `encode` that is a submodule.
+    missing = [n for n in ("encode", "decode", "latent_dim") if not hasattr(model, n)]
+    if missing:
+        raise InputError(
+            "A generative model needs encode(x), decode(z) and latent_dim; "
+            f"{name} lacks {' and '.join(missing)}."
+        )
+    known = cast(GenerativeModel, model)
+    size = known.latent_dim
+    if isinstance(size, bool) or not isinstance(size, Integral) or size < 1:
+        raise InputError(f"{name}.latent_dim needs to be a whole number >= 1, got {size!r}.")
+    encode, decode = _Method(name, "encode", known.encode), _Method(name, "decode", known.decode)
+    with torch.no_grad():
+        z = encode(x)
+        _check_output(encode, z, (len(x), int(size)), None, "codes as latent_dim says")
+        encode.check_repeatable(x, z)
+    code = z.detach().clone().requires_grad_()
+    with torch.enable_grad():
+        decoded = decode(code)
+    _check_output(decode, decoded, tuple(x.shape), x.dtype, "contexts as they were given")
+    gradient = None
+    if decoded.requires_grad:
+        with torch.enable_grad():
+            total = decoded.sum()
+        (gradient,) = torch.autograd.grad(total, code, allow_unused=True)
+    if gradient is None:
+        raise InputError(
+            f"{name}.decode needs a gradient with respect to the code; its output has none. Remove "
+            "torch.no_grad, .detach() or NumPy from it."
+        )
+    with torch.no_grad():
+        decode.check_repeatable(z, decoded.detach())
+
+
+class _Method:
+    """A method of the user's, whose failures are told as what they are."""
+
+    def __init__(self, owner: str, name: str, function: Callable[[Tensor], Tensor]) -> None:
+        self.title, self._function = f"{owner}.{name}", function
+        if not callable(function):
+            raise InputError(f"{self.title} needs to be a method, got {type(function).__name__}.")
+
+    def __call__(self, given: Tensor) -> Tensor:
+        try:
+            return self._function(given)
+        # Any: it is the user's own code that runs here.
+        except Exception as error:
+            raise InputError(
+                f"{self.title} fails on a batch of shape {tuple(given.shape)} in {given.dtype}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+    def check_repeatable(self, given: Tensor, before: Tensor) -> None:
+        if not torch.allclose(self(given), before, rtol=1e-4, atol=1e-5, equal_nan=True):
+            raise InputError(
+                f"{self.title} must return the same each time; it does not. Return the mean rather "
+                "than a sample."
+            )
+
+
+def _check_output(
+    method: _Method, value: object, shape: tuple[int, ...], dtype: torch.dtype | None, what: str
+) -> None:
+    """Raise InputError unless a value has a shape and a dtype; None for any real one."""
+    got = type(value).__name__
+    if isinstance(value, Tensor):
+        fits = value.is_floating_point() if dtype is None else value.dtype == dtype
+        if fits and value.shape == shape:
+            return
+        got = f"{tuple(value.shape)} in {value.dtype}"
+    need = "real numbers" if dtype is None else str(dtype)
+    raise InputError(f"{method.title} must return {what}, {shape} in {need}; got {got}.")

@@ -1,0 +1,38 @@
+"""What is told of training while it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What an epoch came to; means over rows.
+
+    Arguments:
+        number: from 1.
+        loss: of the training data.
+        validation: loss of the validation data, with the divergence counted fully.
+        reconstruction: squared error of the validation data.
+        divergence: of the validation data.
+        costs: squared error of their predicted costs; 0 where costs do not count.
+        active: how many latents carry information.
+    """
+
+    number: int
+    loss: float
+    validation: float
+    reconstruction: float
+    divergence: float
+    costs: float
+    active: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A report of running training: how many contexts of the epoch are done."""
+
+    epoch: int
+    done: int
+    total: int
+    loss: float

@@ -1,0 +1,79 @@
+"""The latent space of a generative model as the place in which a task is searched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from cfopt.features import Features
+from cfopt.generative.base import GenerativeModel
+from cfopt.limits import Limits
+from cfopt.plausibility import Plausibility
+from cfopt.problems.base import same_decision
+
+
+@dataclass(frozen=True)
+class LatentSpace:
+    """Codes instead of contexts, and how plausible they are.
+
+    Arguments:
+        model: turns codes into contexts.
+        codes: those of the factual contexts, `(B, n)`.
+        plausibility: what is added to the proximity; None for nothing.
+    """
+
+    model: GenerativeModel
+    codes: Tensor
+    plausibility: Plausibility | None = None
+
+    def __getitem__(self, rows: Tensor) -> LatentSpace:
+        """The space of some rows."""
+        return replace(self, codes=self.codes[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """What a latent explanation knows beside the contexts.
+
+    Arguments:
+        z0: the codes of the factual contexts, `(B, n)`.
+        z: the codes of the contexts that explain, `(B, n)`.
+        reconstruction: what the generative model makes of the factual contexts, `(B, ...)`.
+        decision: what the pipeline decides there, before any search, `(B, m)`.
+    """
+
+    z0: Tensor
+    z: Tensor
+    reconstruction: Tensor
+    decision: Tensor
+
+    def __getitem__(self, rows: Tensor) -> Codes:
+        """Those of some rows."""
+        return Codes(self.z0[rows], self.z[rows], self.reconstruction[rows], self.decision[rows])
+
+    def moved(self, factual: Tensor) -> Tensor:
+        """Where the model alone, not the search, changes the decision: `(B, m) -> (B,)`."""
+        return ~same_decision(self.decision, factual)
+
+
+def unkept_limits(features: Features, size: int) -> str:
+    """Which limits on contexts no code can be expected to keep, in words; "" if none.
+
+    Every feature of a decoded context differs a little from what it was.
+    """
+    limits: Limits = features.limits(size)
+    faults = {
+        "features that cannot change": limits.immutable.any(),
+        "whole numbers": limits.integer.any(),
+        "one-hot groups": len(limits.groups) > 0,
+        "sums that must have one value": (limits.row_lower == limits.row_upper).any(),
+    }
+    return " and ".join(name for name, given in faults.items() if given)
+
+
+def norms(codes: Tensor) -> Tensor:
+    """The Euclidean norm of each code: `(B, n) -> (B,)`."""
+    norm: Tensor = torch.linalg.vector_norm(codes, dim=1)
+    return norm

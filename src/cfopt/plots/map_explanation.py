@@ -1,0 +1,228 @@
+"""The picture of one explanation of a map: maps, costs and paths before and after, what changed."""
+
+from __future__ import annotations
+
+import math
+from textwrap import fill
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from cfopt.certificate import Clash
+from cfopt.explanation import Explanation
+from cfopt.latent import norms
+from cfopt.plots.decisions import Mark
+from cfopt.plots.maps import (
+    change_over_map,
+    change_size,
+    draw_costs,
+    draw_image,
+    draw_routes,
+    end_mark,
+    height_ratio,
+    map_problem,
+    pixels,
+)
+from cfopt.plots.parts import (
+    host,
+    marks,
+    obstacle_title,
+    other_name,
+    prices,
+    reasons,
+    shared_scale,
+    value_verb,
+    verdict,
+)
+from cfopt.plots.style import CHANGES, COSTS, DASHED, INK, OBSTACLES, QUIET, THIRD, bare, canvas
+from cfopt.problems.base import same_decision
+from cfopt.types import Status
+from cfopt.wording import question
+
+#: How wide a figure and a panel are, and how high the titles of the panels, in inches.
+_WIDTH, _PANEL, _TITLES = 12.0, 3.68, 1.05
+
+
+def draw_map_explanation(e: Explanation) -> Figure:
+    """Maps above, predicted costs below, before and after; on the right what changed."""
+    problem = map_problem(e, "plot")
+    figure = _headed(e)
+    (before, after, change), (cost_before, cost_after, key) = figure.subplots(2, 3)
+    factual, other = marks(e)
+    paths, paths_after = [factual, other], winner_first(e)
+    price_before, price_after = prices(e, "costs_before"), prices(e, "costs")
+    clash = e.clash[0]
+    if clash is not None:
+        paths_after, price_after = _obstacles(clash) or paths, price_before
+    scale = shared_scale([price_before, price_after])
+
+    draw_image(problem, before, pixels(e.x0[0]))
+    draw_routes(problem, before, *paths)
+    _title(before, f"Before: {values(e, 'costs_before')}")
+    draw_costs(problem, cost_before, price_before, scale)
+    draw_routes(problem, cost_before, *paths)
+    _title(cost_before, "Predicted costs before")
+
+    draw_image(problem, after, pixels(e.x[0] if clash is None else e.x0[0]))
+    draw_routes(problem, after, *paths_after)
+    draw_costs(problem, cost_after, price_after, scale)
+    draw_routes(problem, cost_after, *paths_after)
+    if clash is None:
+        _title(after, f"{_after_title(e)}: {values(e, 'costs')}")
+        _title(cost_after, "Predicted costs after")
+        _draw_change(e, change)
+    else:
+        _title(after, obstacle_title(len(clash.decisions)))
+        _title(cost_after, "Predicted costs, the same")
+        reasons(change, clash)
+    key.set_box_aspect(problem.rows / problem.cols)
+    _draw_key(key, _handles(e, clash), scale)
+    return figure
+
+
+def winner_first(e: Explanation) -> list[Mark]:
+    """The paths at x, the one that wins there first."""
+    factual, other = marks(e)
+    third = Mark(host(e.decision[0]), THIRD)
+    decides_factual = bool(same_decision(e.decision, e.factual)[0])
+    known = decides_factual or bool(same_decision(e.decision, e.alternative)[0])
+    extra = [] if known or bool(e.decision.isnan().any()) else [third]
+    if e.valid[0]:
+        return [other, factual, *extra]
+    if decides_factual:
+        return [factual, other]
+    return [*extra, other, factual]
+
+
+def decides_third(e: Explanation) -> bool:
+    """Whether the path chosen at x is neither the factual one nor its rival."""
+    return any(mark.color == THIRD for mark in winner_first(e))
+
+
+def legend_handles(e: Explanation, *extra: tuple[str, str]) -> list[Line2D]:
+    """What the lines and signs of a picture stand for.
+
+    Arguments:
+        e: knows what its paths are called.
+        extra: colours of more paths, and their names.
+    """
+    factual, other = marks(e)
+    named = [(factual.color, "the decision"), (other.color, other_name(e)), *extra]
+    lines = [Line2D([], [], color=color, linewidth=4, label=name) for color, name in named]
+    thin = Line2D([], [], color=QUIET, linewidth=2, linestyle=DASHED, label="for comparison")
+    return [*lines, thin, end_mark("o", 8, label="start"), end_mark("s", 8, label="goal")]
+
+
+def values(e: Explanation, name: str) -> str:
+    """What both paths are worth at `costs_before` or `costs`, on two lines."""
+    worth = [float(prices(e, name) @ mark.decision) for mark in marks(e)]
+    return (
+        f"the decision {value_verb(e)} {digits(worth[0])},\n"
+        f"{other_name(e)} {value_verb(e)} {digits(worth[1])}"
+    )
+
+
+def digits(value: float) -> str:
+    """A value with four digits, as neighbouring paths differ little; "?" if it is not known."""
+    return f"{value:#.4g}".rstrip(".") if math.isfinite(value) else "?"
+
+
+def note(e: Explanation) -> str:
+    """How far the map moved and, of a latent explanation, how plausible the code is."""
+    if e.status[0] is Status.PROVED_INFEASIBLE:
+        return ""
+    text = f"Distance {e.distance[0]:.3g}"
+    if e.latent is None:
+        return f"{text}."
+    where = "in" if e.in_sphere()[0] else "outside"
+    size = float(norms(e.latent.z)[0])
+    text += f"; the code, of norm {size:.3g}, lies {where} the typical sphere."
+    if e.reconstruction_moved[0]:
+        text += " The generative model's reconstruction alone already changed the decision."
+    return text
+
+
+def _headed(e: Explanation) -> Figure:
+    """An empty figure with question, verdict and note; the panels get the rest."""
+    lines = fill(verdict(e), 150, max_lines=3, placeholder=" ...")
+    top = 0.55 + 0.19 * (1 + lines.count("\n")) + (0.2 if note(e) else 0.0)
+    height = top + 2 * _PANEL * height_ratio(map_problem(e, "plot")) + _TITLES
+    figure = canvas(_WIDTH, height, rect=(0.01, 0.01, 0.98, 0.99 - top / height))
+    asked = question(e.criterion, e.margin)
+    texts: list[tuple[str, float, dict[str, Any]]] = [
+        (asked, 0.13, {"fontsize": 14, "fontweight": "bold", "color": INK}),
+        (lines, 0.42, {"fontsize": 10, "color": INK, "linespacing": 1.3}),
+        (note(e), top - 0.3, {"fontsize": 9, "color": "#5A5A5A"}),
+    ]
+    for text, inches, style in texts:
+        figure.text(0.018, 1 - inches / height, text, va="top", **style)
+    return figure
+
+
+def _after_title(e: Explanation) -> str:
+    if e.status[0] is Status.ALREADY_VALID:
+        return "After, unchanged"
+    return "After" if e.valid[0] else "At the nearest miss"
+
+
+def _title(axes: Axes, text: str) -> None:
+    axes.set_title(text, fontsize=10, color=INK)
+
+
+def _obstacles(clash: Clash) -> list[Mark]:
+    """The first two decisions that the alternative cannot beat at once."""
+    return [Mark(y, color) for y, color in zip(clash.decisions, OBSTACLES, strict=False)]
+
+
+def _draw_change(e: Explanation, axes: Axes) -> None:
+    """How far each pixel moved, over a pale map, with thin paths to find the place."""
+    problem = map_problem(e, "plot")
+    largest = float(change_size(e.x0[0], e.x[0]).max())
+    draw_image(problem, axes, change_over_map(e.x0[0], e.x[0], largest or 1.0))
+    draw_routes(problem, axes, *winner_first(e), size=0.5)
+    if not largest > 0:
+        _title(axes, "Nothing changed")
+        return
+    _title(axes, f"Where the map changed:\nby up to {largest:.2g} of a colour's range")
+    bar = axes.inset_axes((1.03, 0.0, 0.04, 1.0))
+    _draw_bar(bar, ScalarMappable(Normalize(0, largest), CHANGES))
+
+
+def _draw_bar(axes: Axes, scale: ScalarMappable) -> None:
+    bar = axes.figure.colorbar(scale, cax=axes)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(labelsize=8, colors=INK, length=2)
+    bar.ax.locator_params(nbins=5)
+
+
+def _handles(e: Explanation, clash: Clash | None) -> list[Line2D]:
+    """What each line and sign stands for."""
+    if clash is not None:
+        letters = zip("AB", _obstacles(clash), strict=False)
+        return legend_handles(e, *((m.color, f"{letter}, in its way") for letter, m in letters))
+    if not decides_third(e):
+        return legend_handles(e)
+    worth = float(prices(e, "costs") @ host(e.decision[0]))
+    return legend_handles(e, (THIRD, f"what is chosen after, {value_verb(e)} {digits(worth)}"))
+
+
+def _draw_key(axes: Axes, handles: list[Line2D], scale: Normalize) -> None:
+    """The scale of the costs, beside them, and the legend."""
+    bare(axes)
+    bar = axes.inset_axes((0.0, 0.0, 0.04, 1.0))
+    _draw_bar(bar, ScalarMappable(scale, COSTS))
+    bar.set_ylabel("predicted cost of a cell", fontsize=9, color=INK)
+    axes.legend(
+        handles=handles,
+        bbox_to_anchor=(0.2, 1.0),
+        loc="upper left",
+        frameon=False,
+        fontsize=10,
+        labelcolor=INK,
+        handlelength=2.4,
+        labelspacing=0.9,
+    )

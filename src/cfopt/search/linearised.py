@@ -1,0 +1,89 @@
+"""A latent task near some codes: prices to first order, the loss to second."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cfopt.proximity import Latent
+from cfopt.task import Task
+from cfopt.types import Array
+
+#: By how much an entry of a code is moved to see what it does; codes have about unit size.
+_DELTA = 1e-2
+#: How many numbers of decoded contexts are held at once.
+_NUMBERS_AT_ONCE = 40_000_000
+
+
+@dataclass(frozen=True)
+class Linearised:
+    """What moving a code by p does, for R codes.
+
+        prices(p) = prices + jacobian p
+        loss(p)   = loss + slope p + 1/2 p' curvature p
+
+    Arguments:
+        prices: turned, `(R, m)`.
+        jacobian: `(R, m, n)`.
+        loss: `(R,)`.
+        slope: `(R, n)`.
+        curvature: that of Gauss and Newton, positive semidefinite, `(R, n, n)`.
+    """
+
+    prices: Array
+    jacobian: Array
+    loss: Array
+    slope: Array
+    curvature: Array
+
+
+def linearise(task: Task, z: Tensor) -> Linearised:
+    """Decode and predict around each code, entry by entry: `(R, n) -> Linearised`.
+
+    Differences ask nothing of the models, and n + 1 forward passes give the derivatives of all
+    prices and all pixels at once, where backward passes would give one of them each.
+    """
+    size = z.shape[1] + 1
+    at_once = max(1, _NUMBERS_AT_ONCE // (size * task.origin[0].numel()))
+    rows = torch.arange(len(z), device=z.device)
+    parts = [_linearise(task[part], z[part]) for part in torch.split(rows, at_once)]
+    names = ("prices", "jacobian", "loss", "slope", "curvature")
+    return Linearised(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
+
+
+@torch.no_grad()
+def _linearise(task: Task, z: Tensor) -> Linearised:
+    assert task.latent is not None
+    count, size = z.shape
+    moves = _DELTA * torch.eye(size + 1, size, dtype=z.dtype, device=z.device).roll(1, 0)
+    moves[0] = 0.0
+    x = task.context((z[:, None] + moves).flatten(0, 1))
+    prices = task.prices(x).double().view(count, size + 1, -1)
+    x = x.flatten(1).view(count, size + 1, -1)
+    jacobian = (prices[:, 1:] - prices[:, :1]).mT / _DELTA
+    if isinstance(task.proximity, Latent):
+        units = torch.from_numpy(task.proximity.of.units(size)).to(z)
+        curvature = torch.diag(2 / units**2).expand(count, -1, -1).clone()
+    else:
+        units = torch.from_numpy(task.proximity.units(x.shape[2])).to(x)
+        change = (x[:, 1:] - x[:, :1]) / (_DELTA * units)
+        curvature = 2 * change @ change.mT
+    pull = task.pull(z, x[:, 0].view_as(task.origin))
+    slope = torch.zeros_like(z)
+    if pull.by_context is not None:
+        by_context = pull.by_context.flatten(1)
+        slope = ((x[:, 1:] - x[:, :1]) @ by_context[..., None]).squeeze(2) / _DELTA
+    if pull.by_point is not None:
+        slope = slope + pull.by_point
+    if task.latent.plausibility is not None:
+        curvature = curvature + task.latent.plausibility.curvature(z)
+    return Linearised(
+        prices=prices[:, 0].cpu().numpy(),
+        jacobian=jacobian.cpu().numpy(),
+        loss=pull.loss.double().cpu().numpy(),
+        slope=slope.double().cpu().numpy(),
+        curvature=curvature.double().cpu().numpy(),
+    )

@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo test lint bench models clean
 
 setup: $(VENV)/.ready
 
@@ -12,7 +12,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[pyepo,dev]"
 	touch $@
 
-demo: setup  ## train a small pipeline and explain its decisions in all three ways
+demo: setup  ## explain a map in all three ways, naive beside plausible
 	$(BIN)/python -m cfopt.demo
 
 test: setup lint  ## everything that must hold before a change lands
@@ -23,8 +23,11 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: setup  ## what is claimed about speed, measured side by side
+bench: setup  ## what is claimed about speed and quality, measured side by side
 	$(BIN)/python -m benchmarks
+
+models: setup  ## train the shipped terrain models anew, where they are missing
+	$(BIN)/python -m cfopt.models.build
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache

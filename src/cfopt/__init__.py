@@ -8,9 +8,12 @@ from cfopt.errors import CfoptError, InputError, MissingExtraError, PredictorErr
 from cfopt.explain import explain
 from cfopt.explanation import Explanation
 from cfopt.features import Features, LinearLimit
+from cfopt.generative import GenerativeModel
+from cfopt.models import TerrainModels, load_terrain
 from cfopt.pipeline import Pipeline
+from cfopt.plausibility import LogLikelihood, Plausibility, Sphere
 from cfopt.problems import Problem
-from cfopt.proximity import L1, L2, Proximity
+from cfopt.proximity import L1, L2, Latent, Proximity
 from cfopt.search import (
     MDMM,
     Auto,
@@ -44,10 +47,14 @@ __all__ = [
     "Epsilon",
     "Explanation",
     "Features",
+    "GenerativeModel",
     "InputError",
+    "Latent",
     "LinearLimit",
+    "LogLikelihood",
     "MissingExtraError",
     "Pipeline",
+    "Plausibility",
     "Points",
     "PredictorError",
     "Problem",
@@ -59,9 +66,12 @@ __all__ = [
     "Sense",
     "Sequential",
     "SolverError",
+    "Sphere",
     "Status",
     "Task",
+    "TerrainModels",
     "explain",
+    "load_terrain",
     "metrics",
     "problems",
 ]

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from cfopt.contexts import Contexts, check_predictor
 from cfopt.criteria import Absolute, Criterion
-from cfopt.domain import Domain
 from cfopt.deployed import deployed
+from cfopt.domain import Domain
 from cfopt.errors import CfoptError, InputError
 from cfopt.explanation import Explanation, is_optimal
 from cfopt.features import Features
@@ -29,7 +29,7 @@ from cfopt.search import Auto, Chain, Donors, Polished, Reference, Search, Seque
 from cfopt.task import Task
 from cfopt.types import Points, Progress, Status, counted
 from cfopt.verify import recheck, verify
-from cfopt.wording import answer, impossible, miss, nearness
+from cfopt.wording import BY_THE_MODEL, answer, impossible, miss, nearness
 
 
 def explain(
@@ -277,11 +277,15 @@ def _settle(ledger: Ledger, task: Task, rows: Tensor, points: Points) -> None:
     optimal = is_optimal(loss, proof.bound.to(loss)).tolist()
     valid, tie, steps = verdict.valid.tolist(), verdict.tie.tolist(), points.steps.tolist()
     violation, unbeaten = verdict.violation.tolist(), verdict.unbeaten.tolist()
+    moved = [""] * len(rows)
+    if ledger.codes is not None:
+        model_alone = ledger.codes[rows].moved(task.factual).tolist()
+        moved = [BY_THE_MODEL if alone else "" for alone in model_alone]
     for i, row in enumerate(rows.tolist()):
         if valid[i]:
             what = answer(task.criterion, tie[i], unbeaten[i])
             how_near = nearness(float(loss[i]), float(proof.bound[i]), optimal[i])
-            ledger.settle(row, Status.VALID, what + how_near)
+            ledger.settle(row, Status.VALID, what + how_near + moved[i])
             continue
         if i in proof.clashes:
             ledger.settle(row, Status.PROVED_INFEASIBLE, impossible(task, proof.clashes[i]))
@@ -292,7 +296,7 @@ def _settle(ledger: Ledger, task: Task, rows: Tensor, points: Points) -> None:
         ledger.settle(
             row,
             Status.BEST_EFFORT,
-            f"no valid context found in {taken}{note}; at the nearest miss {lacking}",
+            f"no valid context found in {taken}{note}; at the nearest miss {lacking}{moved[i]}",
         )
     ledger.record(rows, x, loss, verdict, points)
     ledger.prove(rows, proof)

@@ -31,7 +31,7 @@ class Ledger:
         self._message = [""] * count
         self._x = contexts.x.clone()
         self._loss = nan.clone()
-        self._codes: Codes | None = None
+        self.codes: Codes | None = None
         self._violation = nan
         self._tie = torch.zeros(count, dtype=torch.bool)
         self._decision = torch.full((count, problem.num_columns), torch.nan, dtype=torch.float64)
@@ -65,7 +65,7 @@ class Ledger:
 
     def begin(self, codes: Codes) -> None:
         """Write down the codes with which a latent search begins."""
-        self._codes = codes
+        self.codes = codes
 
     def record(
         self,
@@ -84,8 +84,8 @@ class Ledger:
         self._decision[host] = verdict.decision
         self._costs[host] = verdict.costs
         if points is not None:
-            if self._codes is not None:
-                self._codes.z[rows] = points.x
+            if self.codes is not None:
+                self.codes.z[rows] = points.x
             self._steps[host] = points.steps.cpu()
             self._solves[host] = points.solves.cpu()
             self._passes[host] = points.passes.cpu()
@@ -133,5 +133,5 @@ class Ledger:
             labels=self.contexts.labels,
             traces=traces if self._traces else (),
             problem=self.problem,
-            latent=self._codes,
+            latent=self.codes,
         )

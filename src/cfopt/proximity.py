@@ -88,13 +88,12 @@ class Latent(Proximity):
         of: how to measure, such as `L2()`.
     """
 
+    scale: None = field(default=None, init=False, repr=False)
     of: Proximity = field(default_factory=lambda: L2())
 
     def __post_init__(self) -> None:
-        if not isinstance(self.of, L2 | L1) or self.scale is not None:
-            raise InputError(
-                f"Latent needs a proximity such as L2(), with the scale there; got {self!r:.80}."
-            )
+        if not isinstance(self.of, L2 | L1):
+            raise InputError(f"Latent needs a proximity such as L2(), got {self.of!r:.80}.")
 
     def bind(self, contexts: Tensor) -> Self:
         """This proximity with its scale on the codes' device and in their dtype."""

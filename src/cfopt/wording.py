@@ -9,6 +9,11 @@ from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
 from cfopt.task import Task
 from cfopt.types import Sense
 
+#: What is added where reconstruction, before any search, changes the decision.
+BY_THE_MODEL = (
+    "; what the generative model alone makes of the context, before any search, already changes "
+    "the decision"
+)
 #: How many decisions of a clash are described.
 _NAMED = 3
 

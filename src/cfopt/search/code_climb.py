@@ -27,25 +27,41 @@ _ELASTIC = 1e4
 #: How many decisions a row keeps.
 _KEPT = 60
 #: A loss that falls by less than this part is no progress.
-_LESS_LOSS = 1e-3
-#: Above this part of what was expected a step is a good one.
-_GOOD = 0.7
+_NO_PROGRESS = 1e-3
+#: How many single decisions are tried for a step, where one of them is enough.
+_TRIED = 3
+#: How far above the criterion's price the penalty is kept.
+_ABOVE = 1.5
+#: How many steps a model that does well is kept.
+_OLD = 3
+#: Above these parts of what was expected a step is a fair or a good one.
+_FAIR, _GOOD = 0.3, 0.7
+#: How many steps may pass without a loss that is lower by this part, once something valid is known.
+_PATIENCE, _WORTHWHILE = 5, 0.01
 
 
 class _Aim(NamedTuple):
-    """Where step problems lead: moves `(R, n)`, and the loss and the miss there, `(R,)`."""
+    """Where step problems lead: moves `(R, n)`, and the loss and the miss there, `(R,)`.
+
+    The price is what meeting the criterion by a unit less would save, `(R,)`.
+    """
 
     move: Array
     loss: Array
     miss: Array
+    price: Array
 
 
 class CodeClimb:
     """Trust-region steps on a linearised latent task, one climb for each of its rows.
 
     A step solves the linearised task as a whole: its cuts are found with the solver on linearised
-    prices, before anything is predicted. While nothing valid is known, a step is accepted if the
-    criterion is missed by less; from then on if it stays valid and the loss falls.
+    prices, before anything is predicted. While nothing valid is known, a step is taken if the
+    criterion is missed by less; from then on if the merit falls,
+
+        loss + penalty * miss
+
+    with a penalty above the price of the criterion; the best valid code is kept.
 
     Arguments:
         task: with the start of each climb.
@@ -66,10 +82,17 @@ class CodeClimb:
         every = np.arange(count)
         seen = self._look(every, self.z)
         self.prices = _host(seen.prices)
-        self.unit = np.maximum(_host((seen.prices * seen.direction).abs().sum(1)), 1e-300)
+        # What the criterion compares: the values of two decisions.
+        pivot = task.criterion.pivot(task.factual).to(seen.prices)
+        values = (seen.prices * seen.rival).abs() + (seen.prices * pivot).abs()
+        self.unit = np.maximum(_host(values.sum(1)), 1e-300)
         self.miss = self._missed(every, seen)
         self.loss = _host(seen.loss)
-        self.valid = seen.holds.cpu().numpy().copy()
+        self.best_z = self.z.clone()
+        self.best_loss = np.where(seen.holds.cpu().numpy(), self.loss, np.inf)
+        self.least_miss = self.miss.copy()
+        self.penalty = np.zeros(count)
+        self.idle = np.zeros(count, dtype=np.int64)
         self._keep(every, _host(seen.rival))
         self.some = one_is_enough(task, seen.prices, seen.rival)
         columns = self.prices.shape[1]
@@ -80,7 +103,7 @@ class CodeClimb:
             slope=np.zeros((count, size)),
             curvature=np.zeros((count, size, size)),
         )
-        #: How many steps ago each row's model was measured; -1 if never.
+        #: How many steps each row has taken since its model was measured; -1 if that is to be done.
         self.age = np.full(count, -1)
         self.running = every[np.isfinite(self.miss)]
 
@@ -90,11 +113,10 @@ class CodeClimb:
             if not len(self.running):
                 break
             self._advance()
-        loss = np.where(self.valid, self.loss, np.inf)
         device = self.z.device
         return Climbed(
-            x=self.z,
-            loss=torch.from_numpy(loss).to(device),
+            x=self.best_z,
+            loss=torch.from_numpy(self.best_loss).to(device),
             solves=torch.from_numpy(self.solves).to(device),
             passes=torch.from_numpy(self.passes).to(device),
             failures=self.failures,
@@ -108,41 +130,53 @@ class CodeClimb:
         there = self.z[rows] + torch.from_numpy(aim.move).to(self.z)
         seen = self._look(rows, there)
         miss, loss, prices = self._missed(rows, seen), _host(seen.loss), _host(seen.prices)
-        holds, valid = seen.holds.cpu().numpy(), self.valid[rows]
-        length = np.abs(aim.move).max(axis=1)
-        fresh = self.age[rows] == 0
+        holds = seen.holds.cpu().numpy()
         new = self._keep(rows, _host(seen.rival))
+        length = np.abs(aim.move).max(axis=1)
+        bounded, fresh = length > 0.9 * self.radius[rows], self.age[rows] == 0
 
-        # Feasibility first; then the loss, among what is valid.
-        nearer: NDArray[np.bool_] = np.where(
-            valid, holds & (loss < self.loss[rows]), holds | (miss < self.miss[rows])
-        ).astype(bool)
-        hoped = np.where(valid, self.loss[rows] - aim.loss, self.miss[rows] - aim.miss)
-        gained = np.where(valid, self.loss[rows] - loss, self.miss[rows] - np.maximum(miss, 0.0))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            part = np.where(nearer, gained / np.maximum(hoped, 1e-12), 0.0)
-        little = gained < _LESS_LOSS * self.loss[rows]
+        known = np.isfinite(self.best_loss[rows])
+        self.penalty[rows] = np.maximum(self.penalty[rows], _ABOVE * aim.price)
+        now = self._merit(rows, known, self.loss[rows], self.miss[rows])
+        hoped = now - self._merit(rows, known, aim.loss, aim.miss)
+        gained = now - self._merit(rows, known, loss, miss)
+        self._remember(rows, there, holds, loss, miss)
+        nearer = (gained > 0) | (holds & ~known)
+        good = nearer & (gained > _GOOD * hoped)
+        at_rest = known & fresh & ~bounded & (hoped < _NO_PROGRESS * self.loss[rows])
+
         self._learn(rows, aim.move, prices, nearer)
         taken = rows[nearer]
         self.z[taken] = there[torch.from_numpy(nearer)]
         self.miss[taken], self.loss[taken] = miss[nearer], loss[nearer]
-        self.valid[taken] |= holds[nearer]
+        # An old model is measured anew before it is mistrusted; a new decision mends it as well.
+        mistrust = ~nearer & fresh & ~new
+        length = np.where(length > 0, np.minimum(length, self.radius[rows]), self.radius[rows])
+        self.radius[rows[mistrust]] = _SHRINK * length[mistrust]
+        self.radius[rows[good & bounded]] *= _GROW
+        self.age[taken] += 1
+        poor = ~nearer | (gained < _FAIR * hoped) | (self.age[rows] > _OLD)
+        self.age[rows[poor & (self.age[rows] > 0)]] = -1
+        moving = (self.radius[rows] > _AT_REST) & np.isfinite(miss) & ~at_rest
+        self.running = rows[moving & (self.idle[rows] < _PATIENCE)]
 
-        good = part > _GOOD
-        wide = length > 0.9 * self.radius[rows]
-        # An old model is measured anew before it is mistrusted.
-        blame = ~nearer & fresh & ~new
-        self.radius[rows] = np.where(
-            blame,
-            _SHRINK * np.minimum(self.radius[rows], length),
-            np.where(good & wide, _GROW * self.radius[rows], self.radius[rows]),
-        )
-        self.age[rows] += 1
-        renew = np.where(nearer, ~good | (self.age[rows] > 2), ~fresh)
-        self.age[rows[renew]] = -1
-        idle = valid & fresh & ((hoped < _LESS_LOSS * self.loss[rows]) | (nearer & little))
-        moving = (self.radius[rows] > _AT_REST) & np.isfinite(miss) & ~idle
-        self.running = rows[moving]
+    def _merit(self, rows: Rows, known: NDArray[np.bool_], loss: Array, miss: Array) -> Array:
+        """The miss alone while nothing valid is known; then the loss, with what is missed."""
+        merit = np.where(known, loss + self.penalty[rows] * miss, miss)
+        return np.where(np.isfinite(merit), merit, np.inf)
+
+    def _remember(
+        self, rows: Rows, z: torch.Tensor, holds: NDArray[np.bool_], loss: Array, miss: Array
+    ) -> None:
+        """Keep the best valid code, or while there is none the one that misses least."""
+        nearer = holds & (loss < self.best_loss[rows])
+        better = nearer | ((miss < self.least_miss[rows]) & np.isinf(self.best_loss[rows]))
+        self.best_z[rows[better]] = z[torch.from_numpy(better)]
+        with np.errstate(invalid="ignore"):
+            much = nearer & ~(loss > (1 - _WORTHWHILE) * self.best_loss[rows])
+        self.idle[rows] = np.where(much | np.isinf(self.best_loss[rows]), 0, self.idle[rows] + 1)
+        self.best_loss[rows[nearer]] = loss[nearer]
+        self.least_miss[rows] = np.fmin(self.least_miss[rows], miss)
 
     def _measure(self, rows: Rows) -> None:
         """Linearise the task at the codes of some rows."""
@@ -156,7 +190,7 @@ class CodeClimb:
         self.age[rows] = 0
 
     def _learn(self, rows: Rows, move: Array, prices: Array, nearer: NDArray[np.bool_]) -> None:
-        """Let the model agree with what was seen, by Broyden's update, and follow accepted steps."""
+        """Let the model agree with what was seen, by Broyden's update, and go with taken steps."""
         model = self.model
         size = np.square(move).sum(axis=1) + 1e-12
         wrong = prices - model.prices[rows] - np.einsum("rmn,rn->rm", model.jacobian[rows], move)
@@ -167,13 +201,13 @@ class CodeClimb:
 
     def _aim(self, rows: Rows) -> _Aim:
         """The best move of the linearised task within the trust region."""
-        size = self.z.shape[1]
-        move, loss, miss = np.zeros((len(rows), size)), np.zeros(len(rows)), np.zeros(len(rows))
+        move = np.zeros((len(rows), self.z.shape[1]))
+        loss, miss, price = np.zeros((3, len(rows)))
         open_rows = np.arange(len(rows))
         signed = self.model.prices[rows].min(axis=1) >= 0
         for _ in range(_ROUNDS):
             for i in open_rows.tolist():
-                move[i], loss[i], miss[i] = self._step(int(rows[i]))
+                move[i], loss[i], miss[i], price[i] = self._step(int(rows[i]))
             chosen = rows[open_rows]
             prices = self.model.prices[chosen] + np.einsum(
                 "rmn,rn->rm", self.model.jacobian[chosen], move[open_rows]
@@ -183,7 +217,7 @@ class CodeClimb:
             open_rows = open_rows[self._ask(chosen, prices)]
             if not len(open_rows):
                 break
-        return _Aim(move, loss, miss)
+        return _Aim(move, loss, miss, price)
 
     def _ask(self, rows: Rows, prices: Array) -> NDArray[np.bool_]:
         """Solve for linearised prices; which rows have got another decision to reckon with."""
@@ -194,36 +228,37 @@ class CodeClimb:
         self.solves[rows] += 1
         return self._keep(rows, _host(solved.decisions))
 
-    def _step(self, row: int) -> tuple[Array, float, float]:
-        """One row's step problem with the decisions kept so far: move, loss and miss."""
+    def _step(self, row: int) -> tuple[Array, float, float, float]:
+        """One row's step problem with the decisions kept so far: as `_Aim` says."""
         model, unit = self.model, self.unit[row]
         decisions = torch.from_numpy(np.stack(self.kept[row])).to(self.task.factual)
         index = torch.full((len(decisions),), row, device=self.z.device)
         prices = torch.from_numpy(model.prices[row]).to(decisions).expand_as(decisions)
         directions = _host(self.task[index].direction(prices, decisions))
+        directions = directions[np.abs(directions).max(axis=1) > 0]  # the alternative itself
         normals = directions @ model.jacobian[row] / unit
         limits = -(directions @ model.prices[row]) / unit
+        curvature, slope = model.curvature[row], model.slope[row]
         choices: list[slice] = [slice(None)]
         if self.some[row]:
-            order = (-limits / np.linalg.norm(normals, axis=1).clip(min=1e-300)).argsort()
-            choices = [slice(k, k + 1) for k in order[:3].tolist()]
-        curvature, slope = model.curvature[row], model.slope[row]
-        best = (np.zeros(len(slope)), np.inf, np.inf, np.inf)
+            order = _dearness(curvature, slope, normals, limits).argsort(kind="stable")
+            choices = [slice(k, k + 1) for k in order[:_TRIED].tolist()]
+        best, least = (np.zeros(len(slope)), np.inf, np.inf, 0.0), np.inf
         for choice in choices:
-            move, met = _solve(
+            elastic = _ELASTIC * (1.0 + self.loss[row])
+            move, price = _solve(
                 curvature,
                 slope,
                 normals[choice],
                 limits[choice] - _INSIDE,
                 self.radius[row],
-                _ELASTIC * (1.0 + self.loss[row]),
+                elastic,
             )
-            loss = self.loss[row] + slope @ move + 0.5 * move @ curvature @ move
-            miss = max(0.0, float((normals[choice] @ move - limits[choice]).max()))
-            merit = loss + _ELASTIC * (1.0 + self.loss[row]) * miss
-            if merit < best[3]:
-                best = (move, float(loss), miss, merit)
-        return best[:3]
+            loss = float(self.loss[row] + slope @ move + 0.5 * move @ curvature @ move)
+            miss = float((normals[choice] @ move - limits[choice]).max(initial=0.0))
+            if loss + elastic * miss < least:
+                best, least = (move, loss, miss, price), loss + elastic * miss
+        return best
 
     def _look(self, rows: Rows, z: torch.Tensor) -> Look:
         task = self.task[torch.from_numpy(rows).to(self.z.device)]
@@ -259,9 +294,23 @@ def _host(values: torch.Tensor) -> Array:
     return array
 
 
+def _dearness(curvature: Array, slope: Array, normals: Array, limits: Array) -> Array:
+    """What meeting each cut alone adds to the loss at least, without a box: `(c,)`.
+
+    With `s = H^-1 slope` and `v = a' H^-1 a`: half of `max(0, -a' s - limit)^2 / v`.
+    """
+    size = len(slope)
+    strict = curvature + (1e-6 * np.trace(curvature) / size + 1e-12) * np.eye(size)
+    solved = np.linalg.solve(strict, np.column_stack([slope, normals.T]))
+    excess = np.maximum(-normals @ solved[:, 0] - limits, 0.0)
+    spread = np.einsum("cn,nc->c", normals, solved[:, 1:])
+    dearness: Array = 0.5 * np.square(excess) / np.maximum(spread, 1e-300)
+    return dearness
+
+
 def _solve(
     curvature: Array, slope: Array, normals: Array, limits: Array, radius: float, penalty: float
-) -> tuple[Array, bool]:
+) -> tuple[Array, float]:
     """`min slope p + 1/2 p' curvature p` within cuts and a box; cuts give way if they must.
 
     Arguments:
@@ -269,13 +318,15 @@ def _solve(
         normals, limits: the cuts, `(c, n)` and `(c,)`.
         radius: the box is `|p_j| <= radius`.
         penalty: what half the squared excess over the cuts costs, where they cannot be met.
+
+    Returns the move, and the sum of the cuts' multipliers; 0 where they cannot be met.
     """
     size = len(slope)
     floor = 1e-6 * max(1e-6, float(np.trace(curvature)) / size)
     strict = curvature + floor * np.eye(size)
     box = np.full(size, radius)
     open_ends = np.full(len(limits), -_OPEN)
-    move, _, flag, _ = daqp.solve(
+    move, _, flag, info = daqp.solve(
         strict,
         slope,
         np.ascontiguousarray(normals),
@@ -283,7 +334,7 @@ def _solve(
         np.concatenate([-box, open_ends]),
     )
     if flag > 0 and np.isfinite(move).all():
-        return move, True
+        return move, float(np.maximum(info["lam"][size:], 0.0).sum())
     wider = np.zeros((size + 1, size + 1))
     wider[:size, :size], wider[-1, -1] = strict, penalty
     move, _, flag, _ = daqp.solve(
@@ -293,6 +344,4 @@ def _solve(
         np.concatenate([box, [_OPEN], limits]),
         np.concatenate([-box, [0.0], open_ends]),
     )
-    if flag > 0 and np.isfinite(move).all():
-        return move[:size], False
-    return np.zeros(size), False
+    return (move[:size] if flag > 0 and np.isfinite(move).all() else np.zeros(size)), 0.0

@@ -17,6 +17,8 @@ _RADIUS = 0.5
 _AT_ONCE = 256
 #: How far random codes lie from the factual one, as parts of the way to a sample of the prior.
 _NEAR, _FAR = 0.15, 0.85
+#: A loss that falls by less than this part is not worth another climb.
+_WORTHWHILE = 0.02
 #: What a start's distance counts against how far it is from valid.
 _NEARNESS = 0.01
 
@@ -57,11 +59,23 @@ class CodeRun:
         self.passes.index_add_(0, rows, end.passes)
         self.steps.index_add_(0, rows, climb.steps)
         self.failures |= {int(rows[i]): reason for i, reason in end.failures.items()}
-        miss = torch.from_numpy(climb.miss).to(self.miss)
+        miss = torch.from_numpy(climb.least_miss).to(self.miss)
         for i, row in enumerate(rows.tolist()):
             better = end.loss[i] < self.loss[row]
             if better or (not self.found[row] and miss[i] < self.miss[row]):
                 self.z[row], self.loss[row], self.miss[row] = end.x[i], end.loss[i], miss[i]
+
+    def approach(self, rows: Tensor, times: int = 2) -> None:
+        """Look for something nearer than what distant starts of some rows have led to.
+
+        Climbs stay where the criterion holds, which may not be all of one piece. So they begin
+        again half way to the factual code, as long as that helps.
+        """
+        rows = rows[self.found[rows]]
+        for _ in range(times):
+            before = self.loss[rows].clone()
+            self.climb(rows, torch.lerp(self.task.home[rows], self.z[rows], 0.5))
+            rows = rows[self.loss[rows] < (1 - _WORTHWHILE) * before]
 
     def restart(self, samples: int, starts: int, generator: torch.Generator) -> None:
         """Where nothing valid is known, climb from the most promising of some random codes.
@@ -84,6 +98,7 @@ class CodeRun:
         chosen = score.argsort(dim=1, stable=True)[:, :starts]
         picked = z[torch.arange(len(rows))[:, None], chosen]
         self.climb(rows.repeat_interleave(starts), picked.flatten(0, 1))
+        self.approach(rows)
 
     def points(self, method: str) -> Points:
         """All rows."""

@@ -1,0 +1,236 @@
+"""Explanations of maps: what a step costs, latent searches beside MDMM, naive and plausible."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import cfopt
+from cfopt import metrics
+from cfopt.latent import LatentSpace
+from cfopt.search import Donors
+from cfopt.search.mdmm import _Run
+
+TASKS = 40
+BETA = 10.0
+#: The paper's search, with the settings that the comparison asks for.
+PAPER_SEARCH = cfopt.MDMM(step=0.003, max_steps=3000)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """40 unseen maps, and the best paths of 40 other unseen maps, different from their own."""
+
+    models: cfopt.TerrainModels
+    x0: Tensor
+    wanted: Tensor
+    donors: Tensor
+
+    @property
+    def criterion(self) -> cfopt.Absolute:
+        return cfopt.Absolute(self.wanted)
+
+
+def bench() -> Bench:
+    models = cfopt.load_terrain(300)
+    decisions = models.pipeline.decide(models.maps)
+    chosen = []
+    for row in range(TASKS):
+        other = row + 150
+        while (decisions[other] == decisions[row]).all():
+            other += 1
+        chosen.append(other)
+    return Bench(models, models.maps[:TASKS], decisions[chosen], models.maps[chosen])
+
+
+def step_cost(tasks: Bench, rounds: int = 12, steps: int = 12) -> list[dict[str, Any]]:
+    """One MDMM step beside its bare passes through decoder and predictor, in turns."""
+    pipeline, vae = tasks.models.pipeline, tasks.models.generative
+    with torch.no_grad():
+        codes = vae.encode(tasks.x0)
+    factual = pipeline.decide(tasks.x0)
+    task = cfopt.Task(
+        tasks.x0,
+        factual,
+        pipeline,
+        tasks.criterion.bind(TASKS, factual),
+        cfopt.L2(),
+        latent=LatentSpace(vae, codes, cfopt.Sphere(BETA)),
+    )
+    run = _Run(cfopt.MDMM(step=0.003, patience=10**6), task)
+    weight = torch.rand(TASKS, 144)
+
+    def bare() -> None:
+        z = codes.clone().requires_grad_()
+        x = vae.decode(z)
+        costs = pipeline.predictor(x)
+        torch.autograd.grad((costs, x), z, (weight, x.detach()))
+
+    ours, theirs = [], []
+    for _ in range(rounds):
+        theirs.append(_clock(bare, steps))
+        ours.append(_clock(lambda: run.advance(1), steps))
+    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+    return [
+        {
+            "rows": TASKS,
+            "MDMM step, ms": 1e3 * statistics.median(ours),
+            "bare passes, ms": 1e3 * statistics.median(theirs),
+            "ratio, median": statistics.median(ratios),
+            "of the fastest": min(ours) / min(theirs),
+        }
+    ]
+
+
+def searches(tasks: Bench) -> list[dict[str, Any]]:
+    """The default search, alone and with the donors as references, beside the paper's."""
+    alone, seconds = _explain(tasks)
+    helped, helped_seconds = _explain(tasks, reference=tasks.donors)
+    donors, donor_seconds = _explain(tasks, search=Donors(tasks.donors))
+    theirs, their_seconds = _explain(tasks, search=PAPER_SEARCH)
+    rows = []
+    for name, e, took in (
+        ("MDMM, K = 3000", theirs, their_seconds),
+        ("auto", alone, seconds),
+        ("auto, references", helped, helped_seconds),
+        ("from donors only", donors, donor_seconds),
+    ):
+        with_mdmm, with_auto = e.valid & theirs.valid, e.valid & alone.valid
+        rows.append(
+            {
+                "search": name,
+                f"valid of {TASKS}": int(e.valid.sum()),
+                "mean loss": float(e.loss[e.valid].mean()),
+                "loss / MDMM's, both valid": _ratio(e, theirs, with_mdmm),
+                "both": int(with_mdmm.sum()),
+                "loss / auto's, both valid": _ratio(e, alone, with_auto),
+                "passes a task": float(e.passes.double().mean()),
+                "passes / MDMM's": float(e.passes.sum() / theirs.passes.sum()),
+                "seconds": took,
+                "time / MDMM's": took / their_seconds,
+                "in sphere": int(e.in_sphere()[e.valid].sum()),
+                "moved by model": int(e.reconstruction_moved.sum()),
+            }
+        )
+    return rows
+
+
+def plausibility(tasks: Bench) -> list[dict[str, Any]]:
+    """Naive and plausible explanations judged with the cost-aware VAE, found without it."""
+    naive = cfopt.explain(tasks.x0, tasks.models.pipeline, tasks.criterion, search=cfopt.MDMM())
+    plausible, _ = _explain(tasks, generative=tasks.models.plain_vae)
+    judge, pipeline = tasks.models.generative, tasks.models.pipeline
+    rows = []
+    for name, e in (("naive, among pixels", naive), ("plausible, alpha = 0", plausible)):
+        x = e.x[e.valid]
+        regret = 100 * metrics.decision_focused_error(x, pipeline, judge)
+        error = metrics.reconstruction_error(x, judge)
+        rows.append(
+            {
+                "explanations": name,
+                "valid": int(e.valid.sum()),
+                "distance, median": float(e.distance[e.valid].median()),
+                "decision-focused error, median %": float(regret.median()),
+                "mean %": float(regret.mean()),
+                "reconstruction error, median": float(error.median()),
+            }
+        )
+    medians = [row["decision-focused error, median %"] for row in rows]
+    for row, value in zip(rows, medians, strict=True):
+        row["naive / this"] = medians[0] / max(value, 1e-9)
+    return rows
+
+
+def reconstruction() -> list[dict[str, Any]]:
+    """What is left of 1,000 test maps and their paths after each VAE."""
+    models = cfopt.load_terrain(1000)
+    rows = []
+    for alpha, vae in ((0, models.plain_vae), (2, models.generative)):
+        with torch.no_grad():
+            remade = torch.cat([vae(part) for part in torch.split(models.maps, 250)])
+        true = models.pipeline.problem.solve(models.costs.double())
+        regret = metrics.decision_focused_error(models.maps, models.pipeline, vae)
+        rows.append(
+            {
+                "alpha": alpha,
+                "regret, predicted costs, %": 100 * float(regret.mean()),
+                "regret, true costs, %": 100 * float(models.pipeline.regret(remade, true).mean()),
+                "squared reconstruction error": float(
+                    metrics.reconstruction_error(models.maps, vae).mean()
+                ),
+                "paper: regret, %": {0: 6.5, 2: 2.9}[alpha],
+            }
+        )
+    return rows
+
+
+def throughput() -> list[dict[str, Any]]:
+    """Training on 640 maps, each model in a process of its own, for its peak of memory."""
+    rows = []
+    for name in ("CompactVAE", "ConvolutionalVAE"):
+        for alpha in (0.0, 2.0):
+            command = [sys.executable, "-m", "benchmarks.maps", name, str(alpha)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            rows.append(json.loads(done.stdout.splitlines()[-1]))
+    return rows
+
+
+def _train(name: str, alpha: float) -> dict[str, Any]:
+    import resource
+
+    from cfopt import generative
+    from cfopt.datasets import Terrain
+
+    maps = Terrain().generate(640, seed=3).images
+    pipeline = cfopt.load_terrain(1).pipeline
+    vae = getattr(generative, name)()
+    times: list[float] = []
+    generative.train(
+        vae,
+        maps,
+        maps[:64],
+        generative.Training(alpha=alpha, epochs=2),
+        predictor=pipeline.predictor,
+        on_progress=lambda report: times.append(time.perf_counter()),
+    )
+    # Batches of the second epoch: the first one warms up.
+    batches = len(maps) // 64
+    second = times[batches + 1 : 2 * batches + 1]
+    return {
+        "model": name,
+        "alpha": alpha,
+        "parameters, million": sum(p.numel() for p in vae.parameters()) / 1e6,
+        "maps a second": 64 * (len(second) - 1) / (second[-1] - second[0]),
+        "peak memory, MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def _explain(tasks: Bench, **knobs: Any) -> tuple[cfopt.Explanation, float]:
+    options = {"generative": tasks.models.generative, "plausibility": cfopt.Sphere(BETA)} | knobs
+    start = time.perf_counter()
+    e = cfopt.explain(tasks.x0, tasks.models.pipeline, tasks.criterion, **options)
+    return e, time.perf_counter() - start
+
+
+def _ratio(e: cfopt.Explanation, other: cfopt.Explanation, rows: Tensor) -> float:
+    return float(e.loss[rows].mean() / other.loss[rows].mean())
+
+
+def _clock(work: Callable[[], Any], times: int) -> float:
+    start = time.perf_counter()
+    for _ in range(times):
+        work()
+    return (time.perf_counter() - start) / times
+
+
+if __name__ == "__main__":
+    print(json.dumps(_train(sys.argv[1], float(sys.argv[2]))))

@@ -1,0 +1,273 @@
+"""Latent searches, with exact and feature-space searches as the independent answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import cfopt
+from cfopt import Absolute, Epsilon, Features, Latent, LogLikelihood, Relative, Sphere, Status
+from cfopt.errors import InputError
+from cfopt.generative import PCA
+from cfopt.plausibility import mean_norm
+from cfopt.problems import GridShortestPath
+from cfopt.search import MDMM, CuttingPlane, Donors, Sequential
+from conftest import normal
+
+
+class Identity(nn.Module):
+    """Codes that are the contexts themselves."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.latent_dim = size
+
+    def encode(self, x: Tensor) -> Tensor:
+        return x.clone()
+
+    def decode(self, z: Tensor) -> Tensor:
+        return z.clone()
+
+
+class Squash(Identity):
+    """Contexts within (-2, 2), as a curved function of codes."""
+
+    def encode(self, x: Tensor) -> Tensor:
+        return torch.atanh(x.clamp(-1.99, 1.99) / 2)
+
+    def decode(self, z: Tensor) -> Tensor:
+        return 2 * torch.tanh(z)
+
+
+@pytest.fixture(scope="module")
+def pipeline() -> cfopt.Pipeline:
+    torch.manual_seed(0)
+    problem = GridShortestPath(4, 4)
+    layer = nn.Linear(6, problem.num_costs).double()
+    return cfopt.Pipeline(layer, problem)
+
+
+@pytest.fixture(scope="module")
+def curved() -> cfopt.Pipeline:
+    torch.manual_seed(1)
+    problem = GridShortestPath(4, 4)
+    layers = nn.Sequential(nn.Linear(6, 24), nn.Tanh(), nn.Linear(24, problem.num_costs)).double()
+    return cfopt.Pipeline(layers, problem)
+
+
+X0 = normal(10, 6, seed=3)
+DATA = normal(400, 6, seed=4) @ torch.diag(torch.tensor([2.0, 1.5, 1, 1, 0.7, 0.5]).double())
+
+
+def _alternatives(pipeline: cfopt.Pipeline) -> Tensor:
+    return pipeline.decide(normal(10, 6, seed=5))
+
+
+@pytest.mark.parametrize("kind", ["relative", "absolute", "epsilon"])
+def test_mdmm_among_codes_that_are_contexts_goes_the_way_of_mdmm_among_contexts(curved, kind):
+    questions = {
+        "relative": Relative(_alternatives(curved)),
+        "absolute": Absolute(_alternatives(curved)),
+        "epsilon": Epsilon(0.2),
+    }
+    search = MDMM(max_steps=300, trace=True)
+    plain = cfopt.explain(X0, curved, questions[kind], search=search)
+    latent = cfopt.explain(X0, curved, questions[kind], generative=Identity(6), search=search)
+    assert latent.status == plain.status
+    assert torch.allclose(latent.x, plain.x, atol=1e-10)
+    assert torch.allclose(latent.z, latent.x)
+    for ours, theirs in zip(latent.traces, plain.traces, strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-9)
+
+
+def test_with_an_affine_decoder_the_sequential_search_finds_the_exact_optimum(pipeline):
+    criterion = Absolute(_alternatives(pipeline))
+    exact = cfopt.explain(X0, pipeline, criterion, search=CuttingPlane())
+    pca = PCA.fit(DATA, latent_dim=6)
+    found = cfopt.explain(X0, pipeline, criterion, generative=pca, search=Sequential(restarts=0))
+    settled = [s is Status.VALID for s in exact.status]
+    assert sum(settled) >= 5
+    for row in np.flatnonzero(settled).tolist():
+        assert found.status[row] is Status.VALID
+        # A hair inside the boundary, on purpose.
+        assert found.loss[row].item() == pytest.approx(exact.loss[row].item(), rel=5e-3)
+        assert found.loss[row] >= exact.bound[row] - 1e-6
+
+
+def test_codes_proximity_and_plausibility_add_up_to_the_loss(curved):
+    criterion = Absolute(_alternatives(curved))
+    z0 = Squash(6).encode(X0)
+    for plausibility in (None, Sphere(0.3), LogLikelihood(0.3)):
+        for proximity in (cfopt.L2(), Latent(cfopt.L2())):
+            e = cfopt.explain(
+                X0,
+                curved,
+                criterion,
+                generative=Squash(6),
+                proximity=proximity,
+                plausibility=plausibility,
+                search=Sequential(restarts=0),
+            )
+            assert e.valid.sum() >= 4
+            rows = e.valid & (e.steps > 0)
+            near = (e.x - X0) if isinstance(proximity, cfopt.L2) else (e.z - z0)
+            expected = near.square().sum(1)
+            if isinstance(plausibility, Sphere):
+                expected = expected + 0.3 * (e.z.norm(dim=1) - mean_norm(6)).square()
+            if isinstance(plausibility, LogLikelihood):
+                expected = expected + 0.3 * e.z.square().sum(1)
+            assert torch.allclose(e.loss[rows], expected[rows], rtol=1e-6)
+            assert torch.allclose(e.x[rows], Squash(6).decode(e.z[rows]))
+
+
+@pytest.mark.parametrize("question", ["relative", "absolute", "epsilon"])
+def test_the_sequential_search_finds_more_or_less_costly_codes_than_mdmm(curved, question):
+    criterion = {
+        "relative": Relative(_alternatives(curved)),
+        "absolute": Absolute(_alternatives(curved)),
+        "epsilon": Epsilon(0.3),
+    }[question]
+    knobs = {"generative": Squash(6), "plausibility": Sphere(0.5)}
+    ours = cfopt.explain(X0, curved, criterion, search=Sequential(samples=32, starts=2), **knobs)
+    mdmm = cfopt.explain(X0, curved, criterion, search=MDMM(max_steps=2000), **knobs)
+    assert ours.valid.sum() >= mdmm.valid.sum()
+    both = ours.valid & mdmm.valid
+    assert ours.loss[both].mean() <= 1.01 * mdmm.loss[both].mean()
+
+
+def test_a_stronger_sphere_draws_codes_nearer_to_it(curved):
+    criterion = Absolute(_alternatives(curved))
+    away = []
+    for beta in (0.0, 1.0, 10.0):
+        e = cfopt.explain(X0, curved, criterion, generative=Squash(6), plausibility=Sphere(beta))
+        away.append((e.z[e.valid].norm(dim=1) - mean_norm(6)).abs().mean())
+    assert away[2] < away[1] < away[0]
+
+
+def test_it_is_said_where_the_model_alone_moves_the_decision(pipeline):
+    pca = PCA.fit(DATA, latent_dim=2)
+    e = cfopt.explain(X0, pipeline, Epsilon(0.05), generative=pca)
+    before, after = pipeline.decide(X0), pipeline.decide(pca.decode(pca.encode(X0)))
+    moved = (before != after).any(1)
+    assert moved.any()
+    assert (e.reconstruction_moved == moved).all()
+    assert torch.equal(e.latent.decision, after)
+    for row in moved.nonzero().flatten().tolist():
+        if e.status[row] in (Status.VALID, Status.BEST_EFFORT):
+            assert "generative model alone" in e.message[row]
+    for row in (~moved).nonzero().flatten().tolist():
+        assert "generative model alone" not in e.message[row]
+
+
+def test_membership_of_the_thickened_sphere_is_the_norms(curved):
+    e = cfopt.explain(X0, curved, Epsilon(0.2), generative=Squash(6))
+    norm = e.z.norm(dim=1)
+    assert torch.equal(e.in_sphere(0.5), (norm - mean_norm(6)).abs() <= 0.5)
+    frame = e.to_dataframe()
+    assert frame["norm of code"].tolist() == pytest.approx(norm.tolist())
+    assert frame["in sphere"].tolist() == e.in_sphere().tolist()
+
+
+def test_an_explanation_among_contexts_has_no_codes(curved):
+    e = cfopt.explain(X0, curved, Epsilon(0.2), search=MDMM(max_steps=5))
+    assert e.z is None
+    with pytest.raises(InputError, match="generative"):
+        e.in_sphere()
+
+
+def test_codes_survive_json_and_selection(curved):
+    e = cfopt.explain(X0, curved, Epsilon(0.2), generative=Squash(6))
+    again = cfopt.Explanation.from_json(e.to_json())
+    for name in ("z0", "z", "reconstruction", "decision"):
+        assert torch.allclose(getattr(again.latent, name), getattr(e.latent, name))
+    assert torch.equal(e[[3, 1]].z, e.z[[3, 1]])
+
+
+def test_contexts_outside_of_their_bounds_are_never_called_valid(curved):
+    criterion = Absolute(_alternatives(curved))
+    free = cfopt.explain(X0, curved, criterion, generative=Identity(6))
+    features = Features(lower=X0.min().item() - 0.1, upper=X0.max().item() + 0.1)
+    assert not features.limits(6).immutable.any()
+    held = cfopt.explain(X0, curved, criterion, generative=Identity(6), features=features)
+    inside = (held.x >= X0.min() - 0.1 - 1e-5) & (held.x <= X0.max() + 0.1 + 1e-5)
+    assert inside.all(1)[held.valid].all()
+    assert held.valid.sum() <= free.valid.sum()
+
+
+@pytest.mark.parametrize(
+    "features",
+    [Features(immutable=[0]), Features(integer=[1]), Features(one_hot=[[0, 1]])],
+)
+def test_limits_that_no_code_keeps_are_refused(curved, features):
+    x = X0.clone()
+    x[:, 1] = x[:, 1].round()
+    with pytest.raises(InputError, match="latent search cannot keep"):
+        cfopt.explain(x, curved, Epsilon(0.2), generative=Identity(6), features=features)
+
+
+def test_donors_answer_what_the_search_left_open(curved):
+    others = normal(10, 6, seed=5)
+    criterion = Absolute(curved.decide(others))
+    weak = Sequential(max_steps=1, restarts=0)
+    alone = cfopt.explain(X0, curved, criterion, generative=Squash(6), search=weak)
+    known = cfopt.explain(
+        X0, curved, criterion, generative=Squash(6), search=weak, reference=others
+    )
+    assert alone.valid.sum() < known.valid.sum() == 10
+    assert any("donor" in method for method in known.method)
+
+
+def test_from_a_distant_donor_the_loss_comes_down_to_that_found_from_home(curved):
+    others = normal(10, 6, seed=5)
+    criterion = Absolute(curved.decide(others))
+    home = cfopt.explain(X0, curved, criterion, generative=Squash(6))
+    donor = cfopt.explain(X0, curved, criterion, generative=Squash(6), search=Donors(others))
+    both = home.valid & donor.valid & (home.steps > 0)
+    assert both.sum() >= 5
+    start = (others - X0).square().sum(1)
+    assert donor.loss[both].mean() < 0.5 * start[both].mean()
+    assert donor.loss[both].median() <= 1.2 * home.loss[both].median()
+
+
+def test_a_code_search_needs_a_model(curved):
+    for knobs in ({"plausibility": Sphere(1.0)}, {"proximity": Latent(cfopt.L2())}):
+        with pytest.raises(InputError, match="generative"):
+            cfopt.explain(X0, curved, Epsilon(0.2), **knobs)
+    with pytest.raises(InputError, match="plausibility such as"):
+        cfopt.explain(X0, curved, Epsilon(0.2), generative=Squash(6), plausibility="sphere")
+    with pytest.raises(InputError, match="encode"):
+        cfopt.explain(X0, curved, Epsilon(0.2), generative=nn.Linear(6, 6))
+    with pytest.raises(InputError, match="codes are searched"):
+        cfopt.explain(X0, curved, Epsilon(0.2), generative=Squash(6), search=CuttingPlane())
+
+
+def test_a_row_whose_code_is_not_finite_is_rejected_and_the_others_go_on(curved):
+    class Fragile(Squash):
+        def encode(self, x: Tensor) -> Tensor:
+            return torch.where(x[:, :1] > 50, torch.nan, super().encode(x))
+
+    x = X0.clone()
+    x[2, 0] = 100.0
+    e = cfopt.explain(x, curved, Epsilon(0.2), generative=Fragile(6))
+    assert e.status[2] is Status.REJECTED
+    assert "not finite" in e.message[2]
+    assert sum(s is Status.REJECTED for s in e.status) == 1
+
+
+def test_the_models_are_given_back_as_they_were(curved):
+    model = Squash(6).train()
+    cfopt.explain(X0, curved, Epsilon(0.2), generative=model)
+    assert model.training
+
+
+def test_rows_alone_find_what_they_find_in_a_batch(curved):
+    criterion = Absolute(_alternatives(curved))
+    knobs = {"generative": Squash(6), "plausibility": Sphere(0.5)}
+    batch = cfopt.explain(X0, curved, criterion, **knobs)
+    for row in range(3):
+        one = Absolute(criterion.alternative[row : row + 1])
+        alone = cfopt.explain(X0[row : row + 1], curved, one, **knobs)
+        assert alone.status[0] is batch.status[row]
+        assert torch.allclose(alone.x[0], batch.x[row], atol=1e-5)

@@ -15,11 +15,11 @@ from cfopt.contexts import Contexts, check_predictor
 from cfopt.criteria import Absolute, Criterion
 from cfopt.deployed import deployed
 from cfopt.domain import Domain
+from cfopt.encoding import check_latent, encode
 from cfopt.errors import CfoptError, InputError
 from cfopt.explanation import Explanation, is_optimal
 from cfopt.features import Features
-from cfopt.generative.base import GenerativeModel, check_generative
-from cfopt.latent import Codes, LatentSpace, unkept_limits
+from cfopt.generative.base import GenerativeModel
 from cfopt.ledger import Ledger
 from cfopt.pipeline import Pipeline
 from cfopt.plausibility import Plausibility
@@ -71,7 +71,7 @@ def explain(
     search = search if search is not None else Auto()
     proximity = proximity if proximity is not None else L2()
     _check(pipeline, criterion, proximity, search, features, margin)
-    _check_latent(generative, proximity, plausibility)
+    check_latent(generative, proximity, plausibility)
     # Gradients are needed even where the caller has switched them off.
     with torch.inference_mode(False), pipeline.deployed(), deployed(generative):
         shape = getattr(generative, "context_shape", None)
@@ -81,7 +81,7 @@ def explain(
         nearness = _scaled(proximity, contexts)
         task = _pose(ledger, pipeline, criterion, nearness, float(margin))
         if generative is not None:
-            task = _encode(ledger, task, generative, plausibility)
+            task = encode(ledger, task, generative, plausibility)
         _settle_at_start(ledger, task)
         open_rows = ledger.open_rows()
         if len(open_rows):
@@ -183,62 +183,6 @@ def _settle_at_start(ledger: Ledger, task: Task) -> None:
         ledger.settle(int(rows[i]), Status.ALREADY_VALID, f"nothing to change: {reason}")
     nothing = torch.zeros(len(rows), dtype=torch.float64)
     ledger.record(rows, start.origin, nothing, verdict)
-
-
-def _check_latent(
-    generative: GenerativeModel | None, proximity: Proximity, plausibility: Plausibility | None
-) -> None:
-    if plausibility is not None and not isinstance(plausibility, Plausibility):
-        raise InputError(
-            f"explain needs a plausibility such as Sphere(10), got {plausibility!r:.80}."
-        )
-    needing = [
-        name
-        for name, given in (
-            (f"proximity={proximity!r}", isinstance(proximity, Latent)),
-            (f"plausibility={plausibility!r}", plausibility is not None),
-        )
-        if given
-    ]
-    if generative is None and needing:
-        raise InputError(
-            f"{needing[0]} is about codes, and needs a model that has them: pass generative=..."
-        )
-
-
-def _encode(
-    ledger: Ledger, task: Task, model: GenerativeModel, plausibility: Plausibility | None
-) -> Task:
-    """The task in the latent space of a model that fits its contexts."""
-    features = ledger.contexts.features
-    unkept = unkept_limits(features, task.origin[0].numel())
-    if unkept:
-        raise InputError(
-            f"A latent search cannot keep {unkept}: all of a decoded context may differ from what "
-            "it was. Leave these limits out, or search among contexts, without generative=..."
-        )
-    usable = ledger.open_rows()
-    codes = torch.full((len(task), 1), torch.nan, dtype=task.origin.dtype)
-    decoded = torch.full_like(task.origin, torch.nan)
-    decision = torch.full_like(task.factual, torch.nan)
-    if len(usable):
-        check_generative(model, task.origin[usable])
-        with torch.no_grad():
-            found = model.encode(task.origin[usable])
-            remade = model.decode(found)
-            costs = task.pipeline.predict(remade)
-        codes = found.new_full((len(task), model.latent_dim), torch.nan)
-        codes[usable], decoded[usable] = found, remade
-        prices = task.pipeline.problem.prices(costs).to("cpu", torch.float64)
-        decision[usable] = task.pipeline.problem.attempt(prices).decisions.to(decision)
-        lost = ~codes[usable].isfinite().all(1) | ~remade.flatten(1).isfinite().all(1)
-        reason = "the generative model's code or reconstruction of this context is not finite"
-        ledger.reject_each(dict.fromkeys(usable[lost].tolist(), reason))
-    ledger.begin(Codes(codes, codes.clone(), decoded, decision))
-    proximity = task.proximity
-    if isinstance(proximity, Latent):
-        proximity = proximity.bind(codes)
-    return replace(task, proximity=proximity, latent=LatentSpace(model, codes, plausibility))
 
 
 def _with_reference(search: Search, known: Tensor | None, task: Task) -> Search:

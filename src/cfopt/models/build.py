@@ -22,7 +22,7 @@ from cfopt.generative import Batch, CompactVAE, Epoch, Training, train
 from cfopt.models import terrain
 from cfopt.models.card import measure, write_card
 from cfopt.predictors import MSE, CompactCNN, Loss, SPOPlus, fit
-from cfopt.weights import check_room, load_module, save_module
+from cfopt.weights import check_room, save_module
 
 _COLUMNS = (
     TextColumn("{task.description:60}"),
@@ -52,7 +52,7 @@ def build(folder: Path, scratch: Path, maps: int, epochs: int, console: Console)
         if not path.exists():
             save_module(_predictor(bars, training, validation), path, torch.float16)
         # As it will be used: rounded to half precision.
-        predictor = load_module(path, terrain.CLASSES)
+        predictor = terrain.load_predictor(folder)
         for alpha, name in terrain.VAES.items():
             if not (folder / name).exists():
                 torch.manual_seed(0)

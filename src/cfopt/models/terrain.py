@@ -19,7 +19,6 @@ FOLDER = Path(__file__).parent / "terrain"
 PREDICTOR = "cnn.safetensors"
 #: The file of the VAE that was trained with each alpha.
 VAES = {0.0: "vae-alpha-0.safetensors", 2.0: "vae-alpha-2.safetensors"}
-CLASSES: dict[str, type[nn.Module]] = {"CompactCNN": CompactCNN, "CompactVAE": CompactVAE}
 #: Of the maps that the models were trained, stopped and tested with.
 TRAINING_SEED, VALIDATION_SEED, TEST_SEED = 0, 1, 2
 
@@ -43,6 +42,11 @@ class TerrainModels:
     costs: Tensor
 
 
+def load_predictor(folder: Path = FOLDER) -> nn.Module:
+    """The shipped CNN."""
+    return load_module(folder / PREDICTOR, {"CompactCNN": CompactCNN})
+
+
 def load_terrain(maps: int = 300, folder: Path = FOLDER) -> TerrainModels:
     """The shipped terrain pipeline with its VAEs and test maps; works offline.
 
@@ -51,10 +55,11 @@ def load_terrain(maps: int = 300, folder: Path = FOLDER) -> TerrainModels:
         folder: of the weights; those of the package by default.
     """
     tests = Terrain().generate(maps, seed=TEST_SEED)
-    predictor = load_module(folder / PREDICTOR, CLASSES)
-    plain, aware = (load_module(folder / VAES[alpha], CLASSES) for alpha in (0.0, 2.0))
+    plain, aware = (
+        load_module(folder / VAES[alpha], {"CompactVAE": CompactVAE}) for alpha in (0.0, 2.0)
+    )
     return TerrainModels(
-        pipeline=Pipeline(predictor, TerrainShortestPath(12, 12)),
+        pipeline=Pipeline(load_predictor(folder), TerrainShortestPath(12, 12)),
         generative=cast(VAE, aware),
         plain_vae=cast(VAE, plain),
         maps=tests.contexts(),

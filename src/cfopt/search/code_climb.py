@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import daqp
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from cfopt.search.code_step import dearness, solve_step
 from cfopt.search.linearised import Linearised, linearise
 from cfopt.search.survey import Climbed, Rows, one_is_enough
 from cfopt.task import TOLERANCE, Look, Task
 from cfopt.types import Array
 
-#: DAQP's infinity.
-_OPEN = 1e30
 #: How far inside its limits the criterion is aimed at, as a part of its terms.
 _INSIDE = 2e-5
 #: How often the linear model is asked for another decision before a step is taken.
@@ -241,12 +239,12 @@ class CodeClimb:
         curvature, slope = model.curvature[row], model.slope[row]
         choices: list[slice] = [slice(None)]
         if self.some[row]:
-            order = _dearness(curvature, slope, normals, limits).argsort(kind="stable")
+            order = dearness(curvature, slope, normals, limits).argsort(kind="stable")
             choices = [slice(k, k + 1) for k in order[:_TRIED].tolist()]
         best, least = (np.zeros(len(slope)), np.inf, np.inf, 0.0), np.inf
         for choice in choices:
             elastic = _ELASTIC * (1.0 + self.loss[row])
-            move, price = _solve(
+            move, price = solve_step(
                 curvature,
                 slope,
                 normals[choice],
@@ -292,56 +290,3 @@ class CodeClimb:
 def _host(values: torch.Tensor) -> Array:
     array: Array = values.detach().double().cpu().numpy()
     return array
-
-
-def _dearness(curvature: Array, slope: Array, normals: Array, limits: Array) -> Array:
-    """What meeting each cut alone adds to the loss at least, without a box: `(c,)`.
-
-    With `s = H^-1 slope` and `v = a' H^-1 a`: half of `max(0, -a' s - limit)^2 / v`.
-    """
-    size = len(slope)
-    strict = curvature + (1e-6 * np.trace(curvature) / size + 1e-12) * np.eye(size)
-    solved = np.linalg.solve(strict, np.column_stack([slope, normals.T]))
-    excess = np.maximum(-normals @ solved[:, 0] - limits, 0.0)
-    spread = np.einsum("cn,nc->c", normals, solved[:, 1:])
-    dearness: Array = 0.5 * np.square(excess) / np.maximum(spread, 1e-300)
-    return dearness
-
-
-def _solve(
-    curvature: Array, slope: Array, normals: Array, limits: Array, radius: float, penalty: float
-) -> tuple[Array, float]:
-    """`min slope p + 1/2 p' curvature p` within cuts and a box; cuts give way if they must.
-
-    Arguments:
-        curvature, slope: of the loss, `(n, n)` and `(n,)`.
-        normals, limits: the cuts, `(c, n)` and `(c,)`.
-        radius: the box is `|p_j| <= radius`.
-        penalty: what half the squared excess over the cuts costs, where they cannot be met.
-
-    Returns the move, and the sum of the cuts' multipliers; 0 where they cannot be met.
-    """
-    size = len(slope)
-    floor = 1e-6 * max(1e-6, float(np.trace(curvature)) / size)
-    strict = curvature + floor * np.eye(size)
-    box = np.full(size, radius)
-    open_ends = np.full(len(limits), -_OPEN)
-    move, _, flag, info = daqp.solve(
-        strict,
-        slope,
-        np.ascontiguousarray(normals),
-        np.concatenate([box, limits]),
-        np.concatenate([-box, open_ends]),
-    )
-    if flag > 0 and np.isfinite(move).all():
-        return move, float(np.maximum(info["lam"][size:], 0.0).sum())
-    wider = np.zeros((size + 1, size + 1))
-    wider[:size, :size], wider[-1, -1] = strict, penalty
-    move, _, flag, _ = daqp.solve(
-        wider,
-        np.append(slope, 0.0),
-        np.hstack([normals, np.full((len(limits), 1), -1.0)]),
-        np.concatenate([box, [_OPEN], limits]),
-        np.concatenate([-box, [0.0], open_ends]),
-    )
-    return (move[:size] if flag > 0 and np.isfinite(move).all() else np.zeros(size)), 0.0

@@ -1,0 +1,72 @@
+"""From a task among contexts to one among the codes of a generative model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from cfopt.errors import InputError
+from cfopt.generative.base import GenerativeModel, check_generative
+from cfopt.latent import Codes, LatentSpace, unkept_limits
+from cfopt.ledger import Ledger
+from cfopt.plausibility import Plausibility
+from cfopt.proximity import Latent, Proximity
+from cfopt.task import Task
+
+
+def check_latent(
+    generative: GenerativeModel | None, proximity: Proximity, plausibility: Plausibility | None
+) -> None:
+    """Raise InputError if something is asked of codes, and there are none."""
+    if plausibility is not None and not isinstance(plausibility, Plausibility):
+        raise InputError(
+            f"explain needs a plausibility such as Sphere(10), got {plausibility!r:.80}."
+        )
+    needing = [
+        name
+        for name, given in (
+            (f"proximity={proximity!r}", isinstance(proximity, Latent)),
+            (f"plausibility={plausibility!r}", plausibility is not None),
+        )
+        if given
+    ]
+    if generative is None and needing:
+        raise InputError(
+            f"{needing[0]} is about codes, and needs a model that has them: pass generative=..."
+        )
+
+
+def encode(
+    ledger: Ledger, task: Task, model: GenerativeModel, plausibility: Plausibility | None
+) -> Task:
+    """The task in the latent space of a model that fits its contexts."""
+    features = ledger.contexts.features
+    unkept = unkept_limits(features, task.origin[0].numel())
+    if unkept:
+        raise InputError(
+            f"A latent search cannot keep {unkept}: all of a decoded context may differ from what "
+            "it was. Leave these limits out, or search among contexts, without generative=..."
+        )
+    usable = ledger.open_rows()
+    codes = torch.full((len(task), 1), torch.nan, dtype=task.origin.dtype)
+    decoded = torch.full_like(task.origin, torch.nan)
+    decision = torch.full_like(task.factual, torch.nan)
+    if len(usable):
+        check_generative(model, task.origin[usable])
+        with torch.no_grad():
+            found = model.encode(task.origin[usable])
+            remade = model.decode(found)
+            costs = task.pipeline.predict(remade)
+        codes = found.new_full((len(task), model.latent_dim), torch.nan)
+        codes[usable], decoded[usable] = found, remade
+        prices = task.pipeline.problem.prices(costs).to("cpu", torch.float64)
+        decision[usable] = task.pipeline.problem.attempt(prices).decisions.to(decision)
+        lost = ~codes[usable].isfinite().all(1) | ~remade.flatten(1).isfinite().all(1)
+        reason = "the generative model's code or reconstruction of this context is not finite"
+        ledger.reject_each(dict.fromkeys(usable[lost].tolist(), reason))
+    ledger.begin(Codes(codes, codes.clone(), decoded, decision))
+    proximity = task.proximity
+    if isinstance(proximity, Latent):
+        proximity = proximity.bind(codes)
+    return replace(task, proximity=proximity, latent=LatentSpace(model, codes, plausibility))

@@ -1,0 +1,114 @@
+"""The contract of a search."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
+from cfopt.explain import explain
+from cfopt.pipeline import Pipeline
+from cfopt.problems.shortest_path import GridShortestPath
+from cfopt.proximity import L2
+from cfopt.search.base import Search
+from cfopt.task import Task
+from cfopt.verify import verify
+
+_ROWS = 12
+
+
+class SearchContract(ABC):
+    """What every search must do: hand over each row once, claim only what holds."""
+
+    @abstractmethod
+    def search(self) -> Search:
+        """The search, with knobs that suit a 3x3 grid, a linear predictor and 4 features."""
+
+    def pipeline(self) -> Pipeline:
+        """A linear predictor in float64 on a small grid; costs rise with every feature."""
+        generator = torch.Generator().manual_seed(3)
+        problem = GridShortestPath(3, 3)
+        predictor = nn.Linear(4, problem.num_costs).double()
+        with torch.no_grad():
+            predictor.weight.copy_(torch.rand(predictor.weight.shape, generator=generator))
+            predictor.bias.fill_(3.0)
+        return Pipeline(predictor, problem)
+
+    def contexts(self) -> Tensor:
+        """Contexts to explain, `(B, 4)`."""
+        generator = torch.Generator().manual_seed(4)
+        return torch.randn((_ROWS, 4), generator=generator, dtype=torch.float64)
+
+    def criteria(self, pipeline: Pipeline) -> list[Criterion]:
+        """The questions to ask; every alternative is best in some context."""
+        generator = torch.Generator().manual_seed(5)
+        elsewhere = torch.randn((_ROWS, 4), generator=generator, dtype=torch.float64)
+        wanted = pipeline.decide(elsewhere)
+        return [Relative(wanted), Absolute(wanted), Epsilon(0.2)]
+
+    def test_every_row_is_handed_over_once(self) -> None:
+        pipeline, contexts = self.pipeline(), self.contexts()
+        for criterion in self.criteria(pipeline):
+            task = self._task(pipeline, contexts, criterion)
+            reports = list(self.search().steps(task))
+            rows = [
+                row for r in reports if r.finished is not None for row in r.finished.rows.tolist()
+            ]
+            assert sorted(rows) == list(range(len(contexts)))
+            assert reports[-1].running == 0
+
+    def test_what_is_claimed_is_confirmed_by_a_fresh_solve(self) -> None:
+        pipeline, contexts = self.pipeline(), self.contexts()
+        for criterion in self.criteria(pipeline):
+            task = self._task(pipeline, contexts, criterion)
+            points = self.search().run(task)
+            assert points.x.isfinite().all()
+            assert (points.steps >= 0).all()
+            assert (points.solves >= 0).all()
+            assert verify(task, points.x).valid[points.found].all()
+            assert points.found.any()
+
+    def test_half_of_the_rows_are_answered_and_every_answer_holds(self) -> None:
+        pipeline, contexts = self.pipeline(), self.contexts()
+        listed = pipeline.problem.decisions()
+        assert listed is not None
+        for criterion in self.criteria(pipeline):
+            explanation = explain(contexts, pipeline, criterion, search=self.search())
+            assert explanation.valid.double().mean() >= 0.5
+            found = explanation[explanation.valid]
+            # By brute force over all paths, not by the solver that the search used.
+            costs = pipeline.costs(found.x).detach()
+            best = (costs @ listed.T).min(1).values
+            old = (costs * found.factual).sum(1)
+            slack = 1e-5 * costs.abs().sum(1)
+            if isinstance(criterion, Epsilon):
+                assert (best + criterion.epsilon * best.abs() <= old + slack).all()
+            else:
+                new = (costs * found.alternative).sum(1)
+                assert (new <= (old if isinstance(criterion, Relative) else best) + slack).all()
+
+    def test_a_batch_gives_what_its_rows_give(self) -> None:
+        pipeline, contexts = self.pipeline(), self.contexts()
+        for criterion in self.criteria(pipeline):
+            together = explain(contexts, pipeline, criterion, search=self.search())
+            bound = criterion.bind(len(contexts), pipeline.decide(contexts))
+            for row in range(len(contexts)):
+                only = torch.tensor([row])
+                alone = explain(contexts[only], pipeline, bound[only], search=self.search())
+                assert alone.status[0] == together.status[row]
+                assert torch.allclose(alone.x, together.x[only], rtol=0, atol=1e-6)
+
+    def test_the_task_is_left_as_it_was(self) -> None:
+        pipeline, contexts = self.pipeline(), self.contexts()
+        before = contexts.clone()
+        for criterion in self.criteria(pipeline):
+            self.search().run(self._task(pipeline, contexts, criterion))
+        assert torch.equal(contexts, before)
+        assert isinstance(pipeline.predictor, nn.Module)
+        assert all(parameter.grad is None for parameter in pipeline.predictor.parameters())
+
+    def _task(self, pipeline: Pipeline, contexts: Tensor, criterion: Criterion) -> Task:
+        factual = pipeline.decide(contexts)
+        return Task(contexts, factual, pipeline, criterion.bind(len(contexts), factual), L2())

@@ -650,3 +650,20 @@ def test_the_room_that_is_checked_suffices(tmp_path: Path, monkeypatch: pytest.M
     )
     _run(QUICK, checkpoint=tmp_path / "c")
     assert (tmp_path / "c").stat().st_size <= asked[0] / 2
+
+
+def test_the_progress_bar_shows_epochs_and_what_they_came_to() -> None:
+    import io
+
+    from rich.console import Console
+
+    from cfopt.generative import Batch, Epoch, ProgressBar
+
+    shown = io.StringIO()
+    with ProgressBar("a VAE", 4, Console(file=shown, width=150)) as bar:
+        bar(Batch(1, 32, 64, 5.0))
+        bar(Epoch(3, 1.0, 2.0, 17.5, 3.0, 0.0, 6))
+    text = shown.getvalue()
+    assert "a VAE: squared error 17.5" in text
+    assert "6 active latents" in text
+    assert "3/4" in text

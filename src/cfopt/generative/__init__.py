@@ -3,6 +3,7 @@
 from cfopt.generative.base import GenerativeModel, check_generative, reconstruct
 from cfopt.generative.cost_aware import Terms, divergence, terms
 from cfopt.generative.pca import PCA
+from cfopt.generative.progress import ProgressBar
 from cfopt.generative.reports import Batch, Epoch
 from cfopt.generative.tabular import TabularVAE
 from cfopt.generative.train import Training, active_latents, train
@@ -17,6 +18,7 @@ __all__ = [
     "Epoch",
     "Gaussian",
     "GenerativeModel",
+    "ProgressBar",
     "TabularVAE",
     "Terms",
     "Training",

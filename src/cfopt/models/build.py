@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 import torch
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from cfopt.datasets import Maps, Terrain
-from cfopt.generative import Batch, CompactVAE, Epoch, Training, train
+from cfopt.generative import CompactVAE, ProgressBar, Training, train
 from cfopt.models import terrain
 from cfopt.models.card import measure, write_card
 from cfopt.predictors import MSE, CompactCNN, Loss, SPOPlus, fit
 from cfopt.weights import check_room, save_module
-
-_COLUMNS = (
-    TextColumn("{task.description:60}"),
-    BarColumn(bar_width=24),
-    MofNCompleteColumn(),
-    TimeElapsedColumn(),
-    TimeRemainingColumn(),
-)
 
 
 def build(folder: Path, scratch: Path, maps: int, epochs: int, console: Console) -> None:
@@ -47,35 +30,33 @@ def build(folder: Path, scratch: Path, maps: int, epochs: int, console: Console)
         check_room(place, 100_000_000)
     training = Terrain().generate(maps, seed=terrain.TRAINING_SEED)
     validation = Terrain().generate(max(maps // 10, 10), seed=terrain.VALIDATION_SEED)
-    with Progress(*_COLUMNS, console=console) as bars:
-        path = folder / terrain.PREDICTOR
-        if not path.exists():
-            save_module(_predictor(bars, training, validation), path, torch.float16)
-        # As it will be used: rounded to half precision.
-        predictor = terrain.load_predictor(folder)
-        for alpha, name in terrain.VAES.items():
-            if not (folder / name).exists():
-                torch.manual_seed(0)
-                vae = CompactVAE()
-                knobs = Training(alpha=alpha, epochs=epochs)
-                checkpoint = scratch / f"{name}.checkpoint"
-                history = train(
-                    vae,
-                    training.images,
-                    validation.images,
-                    knobs,
-                    predictor=predictor,
-                    checkpoint=checkpoint,
-                    on_progress=_Bar(bars, f"VAE, alpha = {alpha:g}", epochs),
-                )
-                save_module(vae, folder / name, torch.float16)
-                lines = json.dumps([vars(epoch) for epoch in history], indent=1)
-                (scratch / f"{name}.history.json").write_text(lines, encoding="utf-8")
-                checkpoint.unlink()
+    path = folder / terrain.PREDICTOR
+    if not path.exists():
+        save_module(_predictor(training, validation, console), path, torch.float16)
+    # As it will be used: rounded to half precision.
+    predictor = terrain.load_predictor(folder)
+    for alpha, name in terrain.VAES.items():
+        if (folder / name).exists():
+            continue
+        torch.manual_seed(0)
+        vae = CompactVAE()
+        checkpoint = scratch / f"{name}.checkpoint"
+        with ProgressBar(f"VAE, alpha = {alpha:g}", epochs, console) as bar:
+            train(
+                vae,
+                training.images,
+                validation.images,
+                Training(alpha=alpha, epochs=epochs),
+                predictor=predictor,
+                checkpoint=checkpoint,
+                on_progress=bar,
+            )
+        save_module(vae, folder / name, torch.float16)
+        checkpoint.unlink()
     write_card(folder, measure(folder), maps, epochs)
 
 
-def _predictor(bars: Progress, training: Maps, validation: Maps) -> CompactCNN:
+def _predictor(training: Maps, validation: Maps, console: Console) -> CompactCNN:
     torch.manual_seed(0)
     predictor = CompactCNN()
     generator = torch.Generator().manual_seed(0)
@@ -85,7 +66,10 @@ def _predictor(bars: Progress, training: Maps, validation: Maps) -> CompactCNN:
         ("SPO+", SPOPlus(training.problem), 2e-4, 6),
     ]
     for name, loss, learning_rate, epochs in stages:
-        bar = bars.add_task(f"predictor, {name}", total=epochs)
+
+        def show(epoch: int, value: float, name: str = name, epochs: int = epochs) -> None:
+            console.print(f"CNN, {name}: epoch {epoch} of {epochs}, validation loss {value:.3f}")
+
         fit(
             predictor,
             training.images,
@@ -97,26 +81,9 @@ def _predictor(bars: Progress, training: Maps, validation: Maps) -> CompactCNN:
             validation=(validation.images, validation.costs),
             patience=4,
             generator=generator,
-            on_epoch=lambda _, value, bar=bar, name=name: bars.update(  # type: ignore[misc]
-                bar, advance=1, description=f"predictor, {name}: {value:.3f}"
-            ),
+            on_epoch=show,
         )
     return predictor
-
-
-class _Bar:
-    """A progress bar of a VAE's training, in epochs, with what the last one came to."""
-
-    def __init__(self, bars: Progress, title: str, epochs: int) -> None:
-        self._bars, self._title = bars, title
-        self._bar = bars.add_task(title, total=epochs)
-
-    def __call__(self, report: Batch | Epoch) -> None:
-        if isinstance(report, Batch):
-            self._bars.update(self._bar, completed=report.epoch - 1 + report.done / report.total)
-            return
-        text = f"{self._title}: error {report.reconstruction:.0f}, {report.active} active"
-        self._bars.update(self._bar, completed=report.number, description=text)
 
 
 def main() -> None:

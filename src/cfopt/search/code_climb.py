@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -69,6 +70,8 @@ class CodeClimb:
     def __init__(self, task: Task, radius: float) -> None:
         assert task.latent is not None
         self.task = task
+        # For what needs neither contexts nor codes, which would be copied with every selection.
+        self.rules = replace(task, origin=task.origin.flatten(1)[:, :1], domain=None, latent=None)
         self.z = task.beginning.detach().clone()
         count, size = self.z.shape
         self.radius = np.full(count, radius)
@@ -79,7 +82,6 @@ class CodeClimb:
         self.kept: list[list[Array]] = [[] for _ in range(count)]
         every = np.arange(count)
         seen = self._look(every, self.z)
-        self.prices = _host(seen.prices)
         # What the criterion compares: the values of two decisions.
         pivot = task.criterion.pivot(task.factual).to(seen.prices)
         values = (seen.prices * seen.rival).abs() + (seen.prices * pivot).abs()
@@ -93,10 +95,9 @@ class CodeClimb:
         self.idle = np.zeros(count, dtype=np.int64)
         self._keep(every, _host(seen.rival))
         self.some = one_is_enough(task, seen.prices, seen.rival)
-        columns = self.prices.shape[1]
         self.model = Linearised(
-            prices=self.prices.copy(),
-            jacobian=np.zeros((count, columns, size)),
+            prices=_host(seen.prices),
+            jacobian=np.zeros((*seen.prices.shape, size)),
             loss=self.loss.copy(),
             slope=np.zeros((count, size)),
             curvature=np.zeros((count, size, size)),
@@ -155,7 +156,7 @@ class CodeClimb:
         self.age[taken] += 1
         poor = ~nearer | (gained < _FAIR * hoped) | (self.age[rows] > _OLD)
         self.age[rows[poor & (self.age[rows] > 0)]] = -1
-        moving = (self.radius[rows] > _AT_REST) & np.isfinite(miss) & ~at_rest
+        moving = (self.radius[rows] > _AT_REST) & ~np.isnan(miss) & ~at_rest
         self.running = rows[moving & (self.idle[rows] < _PATIENCE)]
 
     def _merit(self, rows: Rows, known: NDArray[np.bool_], loss: Array, miss: Array) -> Array:
@@ -219,7 +220,7 @@ class CodeClimb:
 
     def _ask(self, rows: Rows, prices: Array) -> NDArray[np.bool_]:
         """Solve for linearised prices; which rows have got another decision to reckon with."""
-        task = self.task[torch.from_numpy(rows).to(self.z.device)]
+        task = self.rules[torch.from_numpy(rows).to(self.z.device)]
         if not task.calls_solver:
             return np.zeros(len(rows), dtype=bool)
         solved = task.rival(torch.from_numpy(prices).to(task.factual))
@@ -232,7 +233,7 @@ class CodeClimb:
         decisions = torch.from_numpy(np.stack(self.kept[row])).to(self.task.factual)
         index = torch.full((len(decisions),), row, device=self.z.device)
         prices = torch.from_numpy(model.prices[row]).to(decisions).expand_as(decisions)
-        directions = _host(self.task[index].direction(prices, decisions))
+        directions = _host(self.rules[index].direction(prices, decisions))
         directions = directions[np.abs(directions).max(axis=1) > 0]  # the alternative itself
         normals = directions @ model.jacobian[row] / unit
         limits = -(directions @ model.prices[row]) / unit

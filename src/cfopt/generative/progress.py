@@ -1,0 +1,66 @@
+"""A progress bar for the training of a VAE."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from cfopt.generative.reports import Batch, Epoch
+
+
+class ProgressBar:
+    """Shows epochs, the time left, and what the last epoch came to.
+
+        with ProgressBar("alpha = 2", epochs=30) as bar:
+            train(vae, contexts, validation, training, on_progress=bar)
+
+    Arguments:
+        title: what is trained.
+        epochs: at most.
+        console: where to show it; the terminal by default.
+    """
+
+    def __init__(self, title: str, epochs: int, console: Console | None = None) -> None:
+        self._title = title
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("epochs"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+        )
+        self._bar = self._bars.add_task(title, total=epochs)
+
+    def __enter__(self) -> ProgressBar:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bars.stop()
+
+    def __call__(self, report: Batch | Epoch) -> None:
+        """Take in a report of `train`."""
+        if isinstance(report, Batch):
+            self._bars.update(self._bar, completed=report.epoch - 1 + report.done / report.total)
+            return
+        text = (
+            f"{self._title}: squared error {report.reconstruction:.1f}, divergence "
+            f"{report.divergence:.1f}, {report.active} active latents"
+        )
+        self._bars.update(self._bar, completed=report.number, description=text)

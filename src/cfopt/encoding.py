@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from cfopt.errors import InputError
-from cfopt.generative.base import GenerativeModel, check_generative
+from cfopt.generative.base import GenerativeModel, check_attributes, check_generative
 from cfopt.latent import Codes, LatentSpace, unkept_limits
 from cfopt.ledger import Ledger
 from cfopt.plausibility import Plausibility
@@ -48,8 +48,9 @@ def encode(
             f"A latent search cannot keep {unkept}: all of a decoded context may differ from what "
             "it was. Leave these limits out, or search among contexts, without generative=..."
         )
+    check_attributes(model)
     usable = ledger.open_rows()
-    codes = torch.full((len(task), 1), torch.nan, dtype=task.origin.dtype)
+    codes = task.origin.new_full((len(task), model.latent_dim), torch.nan)
     decoded = torch.full_like(task.origin, torch.nan)
     decision = torch.full_like(task.factual, torch.nan)
     if len(usable):
@@ -62,8 +63,12 @@ def encode(
         codes[usable], decoded[usable] = found, remade
         prices = task.pipeline.problem.prices(costs).to("cpu", torch.float64)
         decision[usable] = task.pipeline.problem.attempt(prices).decisions.to(decision)
-        lost = ~codes[usable].isfinite().all(1) | ~remade.flatten(1).isfinite().all(1)
-        reason = "the generative model's code or reconstruction of this context is not finite"
+        known = (codes[usable], remade.flatten(1), costs)
+        lost = ~torch.stack([values.isfinite().all(1) for values in known]).all(0)
+        reason = (
+            "the generative model's code or reconstruction of this context, or its costs, are not "
+            "finite"
+        )
         ledger.reject_each(dict.fromkeys(usable[lost].tolist(), reason))
     ledger.begin(Codes(codes, codes.clone(), decoded, decision))
     proximity = task.proximity

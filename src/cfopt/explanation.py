@@ -50,7 +50,8 @@ class Explanation:
         x: the contexts that explain, or that come nearest to it, `(B, ...)`.
         status: how each row ended.
         message: the same in words.
-        loss: the proximity that was minimised, `(B,)`; NaN for rejected rows.
+        loss: what was minimised, the proximity and, of codes, the plausibility, `(B,)`; 0 where
+            the context itself explains, NaN for rejected rows.
         bound: what every valid and allowed context of the row was proved to cost at least, in the
             units of the loss, `(B,)`; inf if there is none, NaN where nothing was proved.
         violation: h at x in minimisation form, `(B,)`: > 0 is what a best effort lacks.

@@ -39,7 +39,7 @@ class Codes:
 
     Arguments:
         z0: the codes of the factual contexts, `(B, n)`.
-        z: the codes of the contexts that explain, `(B, n)`.
+        z: the codes of the contexts that explain, `(B, n)`; z0 where there was nothing to search.
         reconstruction: what the generative model makes of the factual contexts, `(B, ...)`.
         decision: what the pipeline decides there, before any search, `(B, m)`.
     """
@@ -55,7 +55,8 @@ class Codes:
 
     def moved(self, factual: Tensor) -> Tensor:
         """Where the model alone, not the search, changes the decision: `(B, m) -> (B,)`."""
-        return ~same_decision(self.decision, factual)
+        known = self.decision.isfinite().all(1) & factual.isfinite().all(1)
+        return known & ~same_decision(self.decision, factual)
 
 
 def unkept_limits(features: Features, size: int) -> str:
@@ -65,7 +66,8 @@ def unkept_limits(features: Features, size: int) -> str:
     """
     limits: Limits = features.limits(size)
     faults = {
-        "features that cannot change": limits.immutable.any(),
+        "features that cannot change": (limits.immutable | (limits.lower == limits.upper)).any(),
+        "features that change in one direction only": (limits.increase | limits.decrease).any(),
         "whole numbers": limits.integer.any(),
         "one-hot groups": len(limits.groups) > 0,
         "sums that must have one value": (limits.row_lower == limits.row_upper).any(),

@@ -89,7 +89,7 @@ def from_dict(content: Any, problem: Problem | None = None) -> Explanation:
             features=_features(content["features"]),
             labels=tuple(row["label"] for row in rows) if content["labelled"] else None,
             problem=problem,
-            latent=_latent(content["latent"], dtype),
+            latent=_latent(content["latent"]),
         )
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise InputError(f"The explanation is damaged: {type(error).__name__} {error}.") from error
@@ -98,18 +98,25 @@ def from_dict(content: Any, problem: Problem | None = None) -> Explanation:
 def _latent_to_dict(codes: Codes) -> dict[str, Any]:
     names = [field.name for field in fields(codes)]
     return {
-        name: {"shape": list(values.shape), "values": _plain(values.flatten())}
+        name: {
+            "shape": list(values.shape),
+            "dtype": str(values.dtype).removeprefix("torch."),
+            "values": _plain(values.flatten()),
+        }
         for name in names
         for values in [getattr(codes, name)]
     }
 
 
-def _latent(content: dict[str, Any] | None, dtype: torch.dtype) -> Codes | None:
+def _latent(content: dict[str, Any] | None) -> Codes | None:
     if content is None:
         return None
-    names = [field.name for field in fields(Codes)]
-    values = {name: _tensor(content[name]["values"], dtype) for name in names}
-    return Codes(**{name: values[name].reshape(content[name]["shape"]) for name in names})
+    tensors = {}
+    for name in (field.name for field in fields(Codes)):
+        part = content[name]
+        values = _tensor(part["values"], getattr(torch, part["dtype"]))
+        tensors[name] = values.reshape(part["shape"])
+    return Codes(**tensors)
 
 
 def _bounds(rows: list[Any], dtype: torch.dtype) -> Tensor:

@@ -16,6 +16,8 @@ from cfopt.errors import InputError
 class GenerativeModel(Protocol):
     """Codes of plausible contexts; anything with these three is one.
 
+    Searches expect codes of about unit size, as under the prior N(0, I).
+
     `decode` must be differentiable, and each row's result independent of the other rows.
     """
 
@@ -33,12 +35,8 @@ def reconstruct(model: GenerativeModel, x: Tensor) -> Tensor:
     return model.decode(model.encode(x))
 
 
-def check_generative(model: object, x: Tensor) -> None:
-    """Raise InputError unless a model encodes contexts `(B, ...)` and decodes them again.
-
-    It must return codes and contexts of the right shape and dtype, the same each time, and let
-    gradients pass from a context to its code. Rows that are not finite are left to the caller.
-    """
+def check_attributes(model: object) -> GenerativeModel:
+    """Raise InputError unless a model has what a generative model needs; returns it."""
     name = type(model).__name__
     # Not by isinstance: since Python 3.12 it overlooks an `encode` that is a submodule.
     missing = [n for n in ("encode", "decode", "latent_dim") if not hasattr(model, n)]
@@ -51,6 +49,18 @@ def check_generative(model: object, x: Tensor) -> None:
     size = known.latent_dim
     if isinstance(size, bool) or not isinstance(size, Integral) or size < 1:
         raise InputError(f"{name}.latent_dim needs to be a whole number >= 1, got {size!r}.")
+    return known
+
+
+def check_generative(model: object, x: Tensor) -> None:
+    """Raise InputError unless a model encodes contexts `(B, ...)` and decodes them again.
+
+    It must return codes and contexts of the right shape and dtype, the same each time and for each
+    row alone, and let gradients pass from a context to its code. Rows that are not finite are left
+    to the caller.
+    """
+    known, name = check_attributes(model), type(model).__name__
+    size = known.latent_dim
     encode, decode = _Method(name, "encode", known.encode), _Method(name, "decode", known.decode)
     with torch.no_grad():
         z = encode(x)
@@ -93,10 +103,16 @@ class _Method:
             ) from error
 
     def check_repeatable(self, given: Tensor, before: Tensor) -> None:
-        if not torch.allclose(self(given), before, rtol=1e-4, atol=1e-5, equal_nan=True):
+        """Raise InputError unless the same comes back again, and for the first row alone."""
+        for part in (given, given[:1]):
+            if torch.allclose(
+                self(part), before[: len(part)], rtol=1e-4, atol=1e-5, equal_nan=True
+            ):
+                continue
+            when = "each time" if part is given else "for a row alone as in a batch"
             raise InputError(
-                f"{self.title} must return the same each time; it does not. Return the mean rather "
-                "than a sample."
+                f"{self.title} must return the same {when}; it does not. Return the mean rather "
+                "than a sample, and put batch normalisation and dropout into eval mode."
             )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cfopt.search.code_step import dearness, solve_step
+from cfopt.search.code_step import dearness, gain, solve_step
 from cfopt.search.linearised import Linearised, linearise
 from cfopt.search.survey import Climbed, Rows, one_is_enough
 from cfopt.task import TOLERANCE, Look, Task
@@ -19,6 +19,8 @@ from cfopt.types import Array
 _INSIDE = 2e-5
 #: How often the linear model is asked for another decision before a step is taken.
 _ROUNDS = 12
+#: How many contexts are decoded at once.
+_AT_ONCE = 256
 #: How the trust region shrinks and grows, and where it ends.
 _SHRINK, _GROW, _AT_REST = 0.4, 2.0, 2e-3
 #: What a squared unit of excess costs where cuts cannot be met, in units of the loss.
@@ -27,12 +29,14 @@ _ELASTIC = 1e4
 _KEPT = 60
 #: A loss that falls by less than this part is no progress.
 _NO_PROGRESS = 1e-3
+#: By which parts of a typical price factual decisions are made dearer, to see what comes next.
+_DISCOURAGED = (0.1, 0.3, 1.0, 3.0)
 #: How many single decisions are tried for a step, where one of them is enough.
 _TRIED = 3
 #: How far above the criterion's price the penalty is kept.
 _ABOVE = 1.5
 #: How many steps a model that does well is kept.
-_OLD = 3
+_OLD = 4
 #: Above these parts of what was expected a step is a fair or a good one.
 _FAIR, _GOOD = 0.3, 0.7
 #: How many steps may pass without a loss that is lower by this part, once something valid is known.
@@ -82,10 +86,7 @@ class CodeClimb:
         self.kept: list[list[Array]] = [[] for _ in range(count)]
         every = np.arange(count)
         seen = self._look(every, self.z)
-        # What the criterion compares: the values of two decisions.
-        pivot = task.criterion.pivot(task.factual).to(seen.prices)
-        values = (seen.prices * seen.rival).abs() + (seen.prices * pivot).abs()
-        self.unit = np.maximum(_host(values.sum(1)), 1e-300)
+        self.unit = np.maximum(_host(compared(task, seen)), 1e-300)
         self.miss = self._missed(every, seen)
         self.loss = _host(seen.loss)
         self.best_z = self.z.clone()
@@ -93,8 +94,11 @@ class CodeClimb:
         self.least_miss = self.miss.copy()
         self.penalty = np.zeros(count)
         self.idle = np.zeros(count, dtype=np.int64)
+        #: What the loss would fall to without the criterion, by the first model of it.
+        self.floor = np.full(count, np.nan)
         self._keep(every, _host(seen.rival))
         self.some = one_is_enough(task, seen.prices, seen.rival)
+        self._look_around(every[self.some], seen.prices[torch.from_numpy(self.some)])
         self.model = Linearised(
             prices=_host(seen.prices),
             jacobian=np.zeros((*seen.prices.shape, size)),
@@ -148,6 +152,10 @@ class CodeClimb:
         taken = rows[nearer]
         self.z[taken] = there[torch.from_numpy(nearer)]
         self.miss[taken], self.loss[taken] = miss[nearer], loss[nearer]
+        if len(taken):
+            index = torch.from_numpy(nearer).to(self.z.device)
+            rules = self.rules[torch.from_numpy(taken).to(self.z.device)]
+            self.some[taken] = one_is_enough(rules, seen.prices[index], seen.rival[index])
         # An old model is measured anew before it is mistrusted; a new decision mends it as well.
         mistrust = ~nearer & fresh & ~new
         length = np.where(length > 0, np.minimum(length, self.radius[rows]), self.radius[rows])
@@ -161,7 +169,8 @@ class CodeClimb:
 
     def _merit(self, rows: Rows, known: NDArray[np.bool_], loss: Array, miss: Array) -> Array:
         """The miss alone while nothing valid is known; then the loss, with what is missed."""
-        merit = np.where(known, loss + self.penalty[rows] * miss, miss)
+        with np.errstate(invalid="ignore"):  # no price yet, and no context that is allowed
+            merit = np.where(known, loss + self.penalty[rows] * miss, miss)
         return np.where(np.isfinite(merit), merit, np.inf)
 
     def _remember(
@@ -187,6 +196,8 @@ class CodeClimb:
             getattr(self.model, name)[rows] = getattr(found, name)
         self.passes[rows] += 1 + self.z.shape[1]
         self.age[rows] = 0
+        for i in np.flatnonzero(np.isnan(self.floor[rows])).tolist():
+            self.floor[rows[i]] = found.loss[i] - gain(found.curvature[i], found.slope[i])
 
     def _learn(self, rows: Rows, move: Array, prices: Array, nearer: NDArray[np.bool_]) -> None:
         """Let the model agree with what was seen, by Broyden's update, and go with taken steps."""
@@ -259,11 +270,25 @@ class CodeClimb:
                 best, least = (move, loss, miss, price), loss + elastic * miss
         return best
 
+    def _look_around(self, rows: Rows, prices: torch.Tensor) -> None:
+        """Where one decision is enough, keep some that make less and less use of the factual one.
+
+        The best decision, which at home is the factual one itself, is no use for a first step.
+        """
+        if not len(rows):
+            return
+        task = self.rules[torch.from_numpy(rows).to(self.z.device)]
+        used = task.factual.abs() / task.factual.abs().amax(1, keepdim=True).clamp(min=1e-12)
+        size = prices.abs().mean(1, keepdim=True)
+        for weight in _DISCOURAGED:
+            found = task.optimum(prices + weight * size * used.to(prices))
+            self._keep(rows, _host(found.decisions))
+        self.solves[rows] += len(_DISCOURAGED)
+
     def _look(self, rows: Rows, z: torch.Tensor) -> Look:
-        task = self.task[torch.from_numpy(rows).to(self.z.device)]
-        seen = task.look(z)
+        seen = look(self.task, torch.from_numpy(rows).to(self.z.device), z)
         self.passes[rows] += 1
-        self.solves[rows] += int(task.calls_solver)
+        self.solves[rows] += int(self.task.calls_solver)
         self.failures |= {int(rows[i]): reason for i, reason in seen.failures.items()}
         return seen
 
@@ -286,6 +311,18 @@ class CodeClimb:
             del known[:-_KEPT]
             new[i] = True
         return new
+
+
+def look(task: Task, rows: torch.Tensor, z: torch.Tensor) -> Look:
+    """`Task.look` at many codes of some rows, which may occur more than once, in parts."""
+    parts = zip(torch.split(rows, _AT_ONCE), torch.split(z, _AT_ONCE), strict=True)
+    return Look.gather([task[some].look(codes) for some, codes in parts])
+
+
+def compared(task: Task, seen: Look) -> torch.Tensor:
+    """The size of what a criterion compares, the values of two decisions: `(B,)`."""
+    pivot = task.criterion.pivot(task.factual).to(seen.prices)
+    return (seen.prices * seen.rival).abs().sum(1) + (seen.prices * pivot).abs().sum(1)
 
 
 def _host(values: torch.Tensor) -> Array:

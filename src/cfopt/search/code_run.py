@@ -7,18 +7,18 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from cfopt.search.code_climb import CodeClimb
-from cfopt.task import Look, Task
+from cfopt.search.code_climb import CodeClimb, compared, look
+from cfopt.task import Task
 from cfopt.types import Points
 
 #: The first trust region of a climb, in the units of codes.
 _RADIUS = 0.5
-#: How many contexts are decoded at once.
-_AT_ONCE = 256
 #: How far random codes lie from the factual one, as parts of the way to a sample of the prior.
 _NEAR, _FAR = 0.15, 0.85
-#: A loss that falls by less than this part is not worth another climb.
-_WORTHWHILE = 0.02
+#: Where climbs begin again, as parts of the way from the factual code to what was found.
+_ON_THE_WAY = (0.5, 0.35)
+#: A loss within this multiple of what it would be without the criterion is not worth a climb.
+_NEAR_ENOUGH = 1.3
 #: What a start's distance counts against how far it is from valid.
 _NEARNESS = 0.01
 
@@ -43,6 +43,8 @@ class CodeRun:
         self.passes = self.solves.clone()
         self.steps = self.solves.clone()
         self.failures: dict[int, str] = {}
+        #: What the loss would be without the criterion, by a model of it near the first start.
+        self.floor = torch.full_like(self.loss, torch.nan)
 
     @property
     def found(self) -> Tensor:
@@ -59,23 +61,24 @@ class CodeRun:
         self.passes.index_add_(0, rows, end.passes)
         self.steps.index_add_(0, rows, climb.steps)
         self.failures |= {int(rows[i]): reason for i, reason in end.failures.items()}
-        miss = torch.from_numpy(climb.least_miss).to(self.miss)
+        miss = torch.from_numpy(climb.least_miss * climb.unit).to(self.miss)
+        floor = torch.from_numpy(climb.floor).to(self.loss)
+        self.floor[rows] = torch.where(self.floor[rows].isnan(), floor, self.floor[rows])
         for i, row in enumerate(rows.tolist()):
             better = end.loss[i] < self.loss[row]
             if better or (not self.found[row] and miss[i] < self.miss[row]):
                 self.z[row], self.loss[row], self.miss[row] = end.x[i], end.loss[i], miss[i]
 
-    def approach(self, rows: Tensor, times: int = 2) -> None:
-        """Look for something nearer than what distant starts of some rows have led to.
+    def approach(self) -> None:
+        """Look for something nearer, where what was found is far from the least loss there is.
 
-        Climbs stay where the criterion holds, which may not be all of one piece. So they begin
-        again half way to the factual code, as long as that helps.
+        What is valid may not be all of one piece, and a climb ends in the piece that it came upon
+        first. So climbs begin again on the way from the factual code to what was found.
         """
-        rows = rows[self.found[rows]]
-        for _ in range(times):
-            before = self.loss[rows].clone()
-            self.climb(rows, torch.lerp(self.task.home[rows], self.z[rows], 0.5))
-            rows = rows[self.loss[rows] < (1 - _WORTHWHILE) * before]
+        for part in _ON_THE_WAY:
+            far = self.found & ~(self.loss <= _NEAR_ENOUGH * self.floor)
+            rows = far.nonzero().flatten()
+            self.climb(rows, torch.lerp(self.task.home[rows], self.z[rows], part))
 
     def restart(self, samples: int, starts: int, generator: torch.Generator) -> None:
         """Where nothing valid is known, climb from the most promising of some random codes.
@@ -91,14 +94,16 @@ class CodeRun:
         part = _NEAR + (_FAR - _NEAR) * torch.rand((samples, 1), generator=generator).to(home)
         z = torch.lerp(home[:, None], ends[None], part[None])
         each = rows.repeat_interleave(samples)
-        seen = look(self.task[each], z.flatten(0, 1))
+        seen = look(self.task, each, z.flatten(0, 1))
         self.passes[rows] += samples
         self.solves[rows] += samples * int(self.task.calls_solver)
-        score = missed(seen).view(len(rows), samples) + _NEARNESS * part.flatten().double()
+        size = compared(replace(self.task, origin=self.task.origin[:, :0])[each], seen)
+        miss = (seen.h.clamp(min=0) / size.clamp(min=1e-30)).double().nan_to_num(torch.inf)
+        miss = torch.where(seen.allowed, miss, torch.inf).view(len(rows), samples)
+        score = miss + _NEARNESS * part.flatten().double()
         chosen = score.argsort(dim=1, stable=True)[:, :starts]
         picked = z[torch.arange(len(rows))[:, None], chosen]
         self.climb(rows.repeat_interleave(starts), picked.flatten(0, 1))
-        self.approach(rows)
 
     def points(self, method: str) -> Points:
         """All rows."""
@@ -113,16 +118,3 @@ class CodeRun:
             notes=tuple("" if ok else self.failures.get(i, "") for i, ok in enumerate(found)),
             methods=(method,) * len(self.task),
         )
-
-
-def look(task: Task, z: Tensor) -> Look:
-    """`Task.look` at many codes, some at a time."""
-    rows = torch.arange(len(z), device=z.device)
-    return Look.gather([task[part].look(z[part]) for part in torch.split(rows, _AT_ONCE)])
-
-
-def missed(seen: Look) -> Tensor:
-    """By how much the criterion is missed, as a part of its terms: `(B,)`; inf if not allowed."""
-    size = (seen.prices * seen.direction).abs().sum(1).clamp(min=1e-300)
-    miss = (seen.h.clamp(min=0) / size).double().nan_to_num(torch.inf)
-    return torch.where(seen.allowed, miss, torch.inf)

@@ -25,6 +25,11 @@ def dearness(curvature: Array, slope: Array, normals: Array, limits: Array) -> A
     return dearness
 
 
+def gain(curvature: Array, slope: Array) -> float:
+    """By how much a quadratic loss falls to its minimum, without cuts and box."""
+    return float(0.5 * slope @ np.linalg.solve(_strict(curvature), slope))
+
+
 def solve_step(
     curvature: Array, slope: Array, normals: Array, limits: Array, radius: float, penalty: float
 ) -> tuple[Array, float]:

@@ -54,7 +54,7 @@ class Donors(Search):
                 [_best(task[rows[row : row + 1]], raw, remade, every) for row in rows]
             )[:, : self.starts]
             run.climb(rows.repeat_interleave(picked.shape[1]), codes[picked.flatten()])
-            run.approach(rows)
+            run.approach()
         points = run.points("donor")
         yield Progress(1, 0, len(task), points)
 

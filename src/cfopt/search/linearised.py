@@ -15,7 +15,7 @@ from cfopt.types import Array
 #: By how much an entry of a code is moved to see what it does; codes have about unit size.
 _DELTA = 1e-2
 #: How many numbers of decoded contexts are held at once.
-_NUMBERS_AT_ONCE = 40_000_000
+_NUMBERS_AT_ONCE = 12_000_000
 
 
 @dataclass(frozen=True)

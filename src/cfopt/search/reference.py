@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -34,8 +34,13 @@ class Reference(Search):
 
     contexts: Tensor
 
+    def refusal(self, task: Task) -> str:
+        """Needs a search among contexts."""
+        return "" if task.latent is None else "codes are searched; use Donors(contexts)"
+
     def steps(self, task: Task) -> Iterator[Progress]:
         """Predict and solve for all references once, then go each row's own way back."""
+        self.check(task)
         task = task.proven()
         numbers = self.contexts.flatten(1).isfinite().all(1).nonzero().flatten()
         known = Known(task, self.contexts[numbers].to(task.origin))
@@ -86,14 +91,18 @@ class Known:
 
         As a part of what the criterion compares; 0 where it holds, inf if not allowed or unknown.
         """
-        wide, prices = task[torch.zeros_like(part)], self._prices[part]
+        # The contexts of the row itself are not needed, and would be copied for each reference.
+        rules = replace(task, origin=task.origin.flatten(1)[:, :1], domain=None, latent=None)
+        wide, prices = rules[torch.zeros_like(part)], self._prices[part]
         lost = {i: "" for i, k in enumerate(part.tolist()) if k in self._solved.failures}
         optimum = wide.snapped(Solved(self._solved.decisions[part], lost))
         rival = wide.rival(prices, optimum)
         direction, h, holds = wide.judge(prices, rival.decisions, TOLERANCE / 2)
         size = (prices * direction).abs().sum(1).clamp(min=torch.finfo(h.dtype).tiny)
         miss = torch.where(holds, 0.0, (h / size).clamp(min=torch.finfo(h.dtype).tiny))
-        miss = torch.where(wide.allows(self.contexts[part]), miss, torch.inf)
+        if task.domain is not None:
+            domain = task.domain[torch.zeros_like(part)]
+            miss = torch.where(domain.allows(self.contexts[part]), miss, torch.inf)
         miss[list(rival.failures)] = torch.inf
         return miss.double().nan_to_num(torch.inf)
 

@@ -103,13 +103,18 @@ class Sequential(Search):
             yield Progress(step, len(task) - done, len(task), replace(points, rows=rows))
 
     def _among_codes(self, task: Task) -> Iterator[Progress]:
-        run = CodeRun(task, self.max_steps, self.radius)
+        """The same in a latent space, where restarts serve rows without an answer."""
+        run, total = CodeRun(task, self.max_steps, self.radius), len(task)
         generator = torch.Generator().manual_seed(self.seed)
-        run.climb(torch.arange(len(task), device=task.home.device), run.z)
+        yield Progress(0, total, total)
+        run.climb(torch.arange(total, device=task.home.device), run.z)
         for k in range(self.restarts):
-            yield Progress(k + 1, int((~run.found).sum()), len(task))
+            yield Progress(k + 1, int((~run.found).sum()), total)
             run.restart(self.samples, self.starts, generator)
-        yield Progress(self.restarts + 1, 0, len(task), run.points("sequential"))
+        if self.restarts:
+            yield Progress(self.restarts + 1, total, total)
+            run.approach()
+        yield Progress(self.restarts + 2, 0, total, run.points("sequential"))
 
 
 class _Run:

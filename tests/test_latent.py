@@ -189,20 +189,43 @@ def test_codes_survive_json_and_selection(curved):
     assert torch.equal(e[[3, 1]].z, e.z[[3, 1]])
 
 
-def test_contexts_outside_of_their_bounds_are_never_called_valid(curved):
-    criterion = Absolute(_alternatives(curved))
-    free = cfopt.explain(X0, curved, criterion, generative=Identity(6))
-    features = Features(lower=X0.min().item() - 0.1, upper=X0.max().item() + 0.1)
-    assert not features.limits(6).immutable.any()
-    held = cfopt.explain(X0, curved, criterion, generative=Identity(6), features=features)
-    inside = (held.x >= X0.min() - 0.1 - 1e-5) & (held.x <= X0.max() + 0.1 + 1e-5)
-    assert inside.all(1)[held.valid].all()
-    assert held.valid.sum() <= free.valid.sum()
+def test_contexts_outside_of_their_bounds_are_never_called_valid(pipeline):
+    criterion = Absolute(_alternatives(pipeline))
+    free = cfopt.explain(X0, pipeline, criterion, generative=Identity(6))
+    # Bounds that some of the free answers leave.
+    low, high = X0.amin(0), X0.amax(0)
+    features = Features(lower=low.tolist(), upper=high.tolist())
+    outside = ((free.x < low - 1e-6) | (free.x > high + 1e-6)).any(1)
+    assert (outside & free.valid).any()
+    held = cfopt.explain(X0, pipeline, criterion, generative=Identity(6), features=features)
+    exact = cfopt.explain(X0, pipeline, criterion, features=features)
+    inside = ((held.x >= low - 1e-5) & (held.x <= high + 1e-5)).all(1)
+    assert inside[held.valid].all()
+    assert held.valid.sum() >= (free.valid & ~outside).sum()
+    rows = held.valid & exact.valid
+    assert (held.loss[rows] >= exact.loss[rows] * (1 - 1e-6)).all()
+
+
+def test_a_reconstruction_that_is_not_allowed_does_not_end_the_search(curved):
+    class Shifted(Identity):
+        def encode(self, x: Tensor) -> Tensor:
+            return x + 3.0  # far outside of the bounds
+
+    features = Features(upper=X0.max().item() + 0.5)
+    e = cfopt.explain(X0, curved, Epsilon(0.1), generative=Shifted(6), features=features)
+    assert (e.steps[e.valid.logical_not()] > 0).all()
+    assert e.valid.any()
 
 
 @pytest.mark.parametrize(
     "features",
-    [Features(immutable=[0]), Features(integer=[1]), Features(one_hot=[[0, 1]])],
+    [
+        Features(immutable=[0]),
+        Features(integer=[1]),
+        Features(one_hot=[[0, 1]]),
+        Features(only_increase=[2]),
+        Features(lower={0: 0.5}, upper={0: 0.5}),
+    ],
 )
 def test_limits_that_no_code_keeps_are_refused(curved, features):
     x = X0.clone()
@@ -275,3 +298,110 @@ def test_rows_alone_find_what_they_find_in_a_batch(curved):
         alone = cfopt.explain(X0[row : row + 1], curved, one, **knobs)
         assert alone.status[0] is batch.status[row]
         assert torch.allclose(alone.x[0], batch.x[row], atol=1e-5)
+
+
+def test_epsilon_is_met_from_home_near_the_exact_optimum():
+    torch.manual_seed(0)
+    problem = GridShortestPath(4, 4)
+    layer = nn.Linear(6, problem.num_costs).double()
+    with torch.no_grad():
+        layer.bias += 2.0
+    pipeline, x0 = cfopt.Pipeline(layer, problem), normal(20, 6, seed=3)
+    exact = cfopt.explain(x0, pipeline, Epsilon(0.2))
+    assert exact.optimal.all()
+    search = Sequential(restarts=0)
+    e = cfopt.explain(x0, pipeline, Epsilon(0.2), generative=Identity(6), search=search)
+    assert e.valid.sum() >= 18
+    ratio = e.loss[e.valid] / exact.loss[e.valid]
+    assert (ratio > 1 - 1e-6).all()
+    assert ratio.median() < 1.1
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.05])
+@pytest.mark.parametrize("kind", ["relative", "absolute", "epsilon", "large epsilon"])
+def test_maximisers_and_margins_are_served(knapsack, kind, margin):
+    x0 = normal(8, 3, seed=21)
+    wanted = knapsack.decide(normal(8, 3, seed=22))
+    criterion = {
+        "relative": Relative(wanted),
+        "absolute": Absolute(wanted),
+        "epsilon": Epsilon(0.3),
+        "large epsilon": Epsilon(1.5),
+    }[kind]
+    e = cfopt.explain(x0, knapsack, criterion, generative=Identity(3), margin=margin)
+    exact = cfopt.explain(x0, knapsack, criterion, margin=margin)
+    assert not (e.valid & torch.tensor([s is Status.PROVED_INFEASIBLE for s in exact.status])).any()
+    both = e.valid & exact.valid
+    assert both.sum() >= 4
+    assert (e.loss[both] >= exact.loss[both] * (1 - 1e-6) - 1e-12).all()
+
+
+def test_l1_is_served_among_codes(curved):
+    criterion = Absolute(_alternatives(curved))
+    for proximity in (cfopt.L1(), Latent(cfopt.L1())):
+        e = cfopt.explain(X0, curved, criterion, generative=Squash(6), proximity=proximity)
+        assert e.valid.sum() >= 9
+        rows = e.valid & (e.steps > 0)
+        z0 = Squash(6).encode(X0)
+        near = (e.x - X0) if isinstance(proximity, cfopt.L1) else (e.z - z0)
+        assert torch.allclose(e.loss[rows], near.abs().sum(1)[rows])
+        search = MDMM(max_steps=1500)
+        slow = cfopt.explain(
+            X0, curved, criterion, generative=Squash(6), proximity=proximity, search=search
+        )
+        both = rows & slow.valid
+        assert e.valid.sum() >= slow.valid.sum()
+        assert e.loss[both].sum() <= 1.3 * slow.loss[both].sum()
+
+
+def test_references_belong_to_donors_where_codes_are_searched(curved):
+    from cfopt.search import Reference
+
+    others = normal(10, 6, seed=5)
+    criterion = Absolute(curved.decide(others))
+    with pytest.raises(InputError, match="use Donors"):
+        cfopt.explain(X0, curved, criterion, generative=Squash(6), search=Reference(others))
+    with pytest.raises(InputError, match="use Reference"):
+        cfopt.explain(X0, curved, criterion, search=Donors(others))
+
+
+def test_a_single_bad_row_is_rejected_also_with_scaled_codes(curved):
+    bad = X0[:1].clone()
+    bad[0, 0] = torch.nan
+    proximity = Latent(cfopt.L2(scale=[1.0] * 6))
+    e = cfopt.explain(bad, curved, Epsilon(0.2), generative=Squash(6), proximity=proximity)
+    assert e.status == (Status.REJECTED,)
+    assert e.z.shape == (1, 6)
+    assert not e.reconstruction_moved.any()
+
+
+def test_a_model_whose_rows_depend_on_each_other_is_refused(curved):
+    class Mixing(Squash):
+        def decode(self, z: Tensor) -> Tensor:
+            return super().decode(z) + 0.2 * z.mean(0)
+
+    with pytest.raises(InputError, match="for a row alone"):
+        cfopt.explain(X0, curved, Epsilon(0.2), generative=Mixing(6))
+
+
+def test_a_plain_class_with_the_three_attributes_serves(curved):
+    class Plain:
+        latent_dim = 6
+
+        def encode(self, x: Tensor) -> Tensor:
+            return x / 2
+
+        def decode(self, z: Tensor) -> Tensor:
+            return 2 * z
+
+    e = cfopt.explain(X0, curved, Absolute(_alternatives(curved)), generative=Plain())
+    assert e.valid.sum() >= 8
+    assert torch.allclose(2 * e.z, e.x)
+
+
+def test_progress_is_told_before_the_first_climb_and_ends_at_0(curved):
+    seen = []
+    cfopt.explain(X0, curved, Epsilon(0.2), generative=Squash(6), on_progress=seen.append)
+    assert seen[0].running == seen[0].total
+    assert seen[0].finished is None
+    assert seen[-1].running == 0

@@ -119,7 +119,7 @@ def test_images_that_do_not_fit_are_refused_with_a_remedy(models: cfopt.TerrainM
     for x, message in (
         (255 * models.maps[:1], "255"),
         (models.maps[:1, :, :80, :80], "144"),
-        (models.maps[:1, :, :90, :90], "multiples of 8"),
+        (models.maps[:1, :, :90, :90], "11 x 11 = 121 cells"),
     ):
         with pytest.raises(InputError, match=message):
             cfopt.explain(x, models.pipeline, cfopt.Epsilon(0.1), **knobs)

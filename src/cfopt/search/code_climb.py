@@ -25,6 +25,8 @@ _AT_ONCE = 256
 _SHRINK, _GROW, _AT_REST = 0.4, 2.0, 2e-3
 #: What a squared unit of excess costs where cuts cannot be met, in units of the loss.
 _ELASTIC = 1e4
+#: What a context that is not allowed adds to the miss.
+_FORBIDDEN = 10.0
 #: How many decisions a row keeps.
 _KEPT = 60
 #: A loss that falls by less than this part is no progress.
@@ -297,8 +299,8 @@ class CodeClimb:
         size = _host((seen.prices * seen.direction).abs().sum(1))
         excess, holds = _host(seen.h), seen.holds.cpu().numpy()
         miss = np.where(excess <= TOLERANCE / 2 * size, 0.0, excess) / self.unit[rows]
-        # A code whose context is not allowed is no better than where the climb came from.
-        return np.where(holds | seen.allowed.cpu().numpy(), miss, np.inf)
+        # Worse than any miss, but not hopeless: what is decoded at first may not be allowed.
+        return miss + np.where(holds | seen.allowed.cpu().numpy(), 0.0, _FORBIDDEN)
 
     def _keep(self, rows: Rows, decisions: Array) -> NDArray[np.bool_]:
         """Remember decisions; which of them are new to their row."""

@@ -8,12 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cfopt.proximity import Latent
+from cfopt.proximity import L1, Latent, Proximity
 from cfopt.task import Task
 from cfopt.types import Array
 
 #: By how much an entry of a code is moved to see what it does; codes have about unit size.
 _DELTA = 1e-2
+#: A change that is as good as none.
+_SMALL = 1e-3
 #: How many numbers of decoded contexts are held at once.
 _NUMBERS_AT_ONCE = 12_000_000
 
@@ -66,11 +68,13 @@ def _linearise(task: Task, z: Tensor) -> Linearised:
     jacobian = (prices[:, 1:] - prices[:, :1]).mT / _DELTA
     if isinstance(task.proximity, Latent):
         units = torch.from_numpy(task.proximity.of.units(size)).to(z)
-        curvature = torch.diag(2 / units**2).expand(count, -1, -1).clone()
+        weight = _weight(task.proximity.of, (z - task.latent.codes) / units)
+        curvature = torch.diag_embed(weight / units**2)
     else:
         units = torch.from_numpy(task.proximity.units(x.shape[2])).to(x)
         change = (x[:, 1:] - x[:, :1]) / (_DELTA * units)
-        curvature = 2 * change @ change.mT
+        weight = _weight(task.proximity, (x[:, 0] - task.origin.flatten(1)) / units)
+        curvature = (change * weight[:, None]) @ change.mT
     pull = task.pull(z, x[:, 0].view_as(task.origin))
     slope = torch.zeros_like(z)
     if pull.by_context is not None:
@@ -87,3 +91,15 @@ def _linearise(task: Task, z: Tensor) -> Linearised:
         slope=slope.double().cpu().numpy(),
         curvature=curvature.double().cpu().numpy(),
     )
+
+
+def _weight(proximity: Proximity, change: Tensor) -> Tensor:
+    """The curvature of a proximity by each entry of a scaled change: `(R, k) -> (R, k)`.
+
+    2 for squares. `|c|` lies below the parabola `c^2 / (2 |c0|) + |c0| / 2` that touches it at c0,
+    of curvature `1 / |c0|`; a little is added where it would be steep.
+    """
+    if not isinstance(proximity, L1):
+        return torch.full_like(change, 2.0)
+    size = change.abs()
+    return 1 / (size + 0.1 * size.mean(1, keepdim=True) + _SMALL)

@@ -35,6 +35,9 @@ _NEARNESS = 0.01
 class Sequential(Search):
     """Trust-region steps on a linearised criterion, with a bundle of recent decisions as cuts.
 
+    Among codes, a step solves the linearised task as a whole (see `CodeClimb`), restarts serve rows
+    that have no answer yet, and `bundle` is not used.
+
     A climb from the context itself may end where no small step helps. So there are restarts: random
     changes are judged, the most promising become starts of further climbs, and the nearest valid
     context of all is kept. Where one is known, restarts look for a nearer one only.
@@ -43,7 +46,7 @@ class Sequential(Search):
         max_steps: of one climb.
         bundle: how many decisions are kept as cuts.
         radius: of the first trust region, as a multiple of the change that the slope of the
-            criterion at the context suggests.
+            criterion at the context suggests; of half a unit among codes.
         restarts: rounds of restarts; 0 climbs from the start alone.
         samples: random changes judged in each round.
         starts: how many of them are climbed from.
@@ -72,10 +75,6 @@ class Sequential(Search):
         """Needs a proximity whose steps are quadratic programs, and not too many features."""
         if type(task.proximity) not in (L1, L2, Latent):
             return f"the proximity is {type(task.proximity).__name__}, and needs to be L2 or L1"
-        if task.latent is not None and isinstance(
-            getattr(task.proximity, "of", task.proximity), L1
-        ):
-            return "codes are searched with an L1 proximity; use L2() or MDMM()"
         size = task.home[0].numel()
         if size > _MOST_FEATURES:
             return f"contexts have {size} features, more than {_MOST_FEATURES}; use MDMM()"

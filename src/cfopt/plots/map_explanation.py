@@ -140,10 +140,7 @@ def note(e: Explanation) -> str:
         return f"{text}."
     where = "in" if e.in_sphere()[0] else "outside"
     size = float(norms(e.latent.z)[0])
-    text += f"; the code, of norm {size:.3g}, lies {where} the typical sphere."
-    if e.reconstruction_moved[0]:
-        text += " The generative model's reconstruction alone already changed the decision."
-    return text
+    return f"{text}; the code, of norm {size:.3g}, lies {where} the typical sphere."
 
 
 def _headed(e: Explanation) -> Figure:

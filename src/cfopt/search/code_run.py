@@ -43,7 +43,7 @@ class CodeRun:
         self.passes = self.solves.clone()
         self.steps = self.solves.clone()
         self.failures: dict[int, str] = {}
-        #: What the loss would be without the criterion, by a model of it near the first start.
+        #: What the loss would be without the criterion, by a model of it at home; NaN if unknown.
         self.floor = torch.full_like(self.loss, torch.nan)
 
     @property
@@ -62,8 +62,9 @@ class CodeRun:
         self.steps.index_add_(0, rows, climb.steps)
         self.failures |= {int(rows[i]): reason for i, reason in end.failures.items()}
         miss = torch.from_numpy(climb.least_miss * climb.unit).to(self.miss)
-        floor = torch.from_numpy(climb.floor).to(self.loss)
-        self.floor[rows] = torch.where(self.floor[rows].isnan(), floor, self.floor[rows])
+        # Seen from a distant start, the least loss there is would seem higher than it is.
+        home = (starts == self.task.home[rows]).all(1)
+        self.floor[rows[home]] = torch.from_numpy(climb.floor).to(self.loss)[home]
         for i, row in enumerate(rows.tolist()):
             better = end.loss[i] < self.loss[row]
             if better or (not self.found[row] and miss[i] < self.miss[row]):

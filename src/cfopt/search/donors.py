@@ -14,6 +14,9 @@ from cfopt.search.reference import Known
 from cfopt.task import Task
 from cfopt.types import Progress
 
+#: How often climbs begin again on the way back: donors are far away.
+_APPROACHES = 2
+
 
 @dataclass(frozen=True, eq=False)
 class Donors(Search):
@@ -54,7 +57,8 @@ class Donors(Search):
                 [_best(task[rows[row : row + 1]], raw, remade, every) for row in rows]
             )[:, : self.starts]
             run.climb(rows.repeat_interleave(picked.shape[1]), codes[picked.flatten()])
-            run.approach()
+            for _ in range(_APPROACHES):
+                run.approach()
         points = run.points("donor")
         yield Progress(1, 0, len(task), points)
 

@@ -142,10 +142,18 @@ def _maps(record: Record) -> None:
     record("map searches", maps.searches(bench))
     record("map plausibility", maps.plausibility(bench))
     record("map reconstruction", maps.reconstruction())
+
+
+def _training(record: Record) -> None:
+    """The training of generative models."""
     record("map training", maps.throughput())
 
 
-GROUPS: dict[str, Callable[[Record], None]] = {"tables": _tables, "maps": _maps}
+GROUPS: dict[str, Callable[[Record], None]] = {
+    "tables": _tables,
+    "maps": _maps,
+    "training": _training,
+}
 
 
 def _format(value: Any) -> str:
@@ -167,7 +175,7 @@ def _markdown(results: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     parts = [
         "# Measurements\n",
-        "Written by `make bench`, each group (vectors; maps) from one run; times on a shared",
+        "Written by `make bench`, each group (vectors; maps; training) in one run; times on a shared",
         "machine are noisy, ratios less.",
         f"Versions: {versions}.\n",
         "The baseline explains one task at a time with autograd and one solve a step through a",

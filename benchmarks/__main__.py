@@ -175,8 +175,8 @@ def _markdown(results: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     parts = [
         "# Measurements\n",
-        "Written by `make bench`, each group (vectors; maps; training) in one run; times on a shared",
-        "machine are noisy, ratios less.",
+        "Written by `make bench`, each group (vectors; maps; training) in one run; times on a",
+        "shared machine are noisy, ratios less.",
         f"Versions: {versions}.\n",
         "The baseline explains one task at a time with autograd and one solve a step through a",
         "persistent, warm-started HiGHS model on one thread (`benchmarks/baseline.py`). Ratios are",

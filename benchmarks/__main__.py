@@ -184,7 +184,7 @@ def _markdown(results: dict[str, Any]) -> str:
         "# Measurements\n",
         "Written by `make bench`, each group (vectors; maps; held out; training) in one run; times",
         "on a shared machine are noisy, ratios less. The knobs of the search among codes were",
-        "chosen on the tasks of the group maps, out of about 20 settings; trust the group held out.",
+        "chosen on the tasks of the group maps, of about 20 settings; trust the group held out.",
         f"Versions: {versions}.\n",
         "The baseline explains one task at a time with autograd and one solve a step through a",
         "persistent, warm-started HiGHS model on one thread (`benchmarks/baseline.py`). Ratios are",

@@ -18,7 +18,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from cfopt import weights
+from cfopt import files, weights
 from cfopt.errors import InputError, PredictorError
 from cfopt.generative import (
     VAE,
@@ -644,9 +644,9 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(
 
 def test_the_room_that_is_checked_suffices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    check = weights.check_room
+    check = files.check_room
     monkeypatch.setattr(
-        weights, "check_room", lambda folder, size: (asked.append(size), check(folder, size))
+        files, "check_room", lambda folder, size: (asked.append(size), check(folder, size))
     )
     _run(QUICK, checkpoint=tmp_path / "c")
     assert (tmp_path / "c").stat().st_size <= asked[0] / 2

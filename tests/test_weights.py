@@ -19,7 +19,6 @@ from safetensors.numpy import load_file
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from cfopt import weights
 from cfopt.errors import InputError
 from cfopt.generative import PCA, CompactVAE, ConvolutionalVAE, TabularVAE
 from cfopt.weights import load_module, read, save_module, write
@@ -298,7 +297,7 @@ def test_a_file_is_not_written_where_there_is_no_room(
         patch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1_000_000))
         with pytest.raises(InputError, match=r"room for 1.0 MB, 4.0 MB are needed"):
             write(tmp_path / "m", {"a": torch.ones(1_000_000)}, {})
-    monkeypatch.setattr(weights.os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(InputError, match="cannot be written to"):
         write(tmp_path / "m", {"a": torch.ones(1)}, {})
     assert not list(tmp_path.iterdir())

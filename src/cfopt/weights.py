@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from cfopt.errors import InputError
+from cfopt.files import write_whole
 
 #: The key of our own entry among a file's metadata.
 _ENTRY = "cfopt"
@@ -36,19 +34,7 @@ def write(path: str | Path, tensors: Mapping[str, Tensor], about: Mapping[str, A
         for name, tensor in tensors.items()
     }
     data = save(packed, metadata={_ENTRY: json.dumps(dict(about))})
-    check_room(path.parent, len(data))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise InputError(f"{path} could not be written: {error}. Nothing was changed.") from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+    write_whole(path, data)
 
 
 def read(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -69,21 +55,6 @@ def read(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             "format, since others can execute code; convert state dicts with "
             "safetensors.torch.save_file."
         ) from error
-
-
-def check_room(folder: str | Path, size: int) -> None:
-    """Raise InputError unless a folder exists, can be written to and has room for some bytes."""
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise InputError(f"There is no folder {folder} to write to. Create it first.")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(f"The folder {folder} cannot be written to. Change its permissions.")
-    free = shutil.disk_usage(folder).free
-    if free < size:
-        raise InputError(
-            f"{folder} has room for {free / 1e6:.1f} MB, {size / 1e6:.1f} MB are needed. Free some "
-            "space, or write elsewhere."
-        )
 
 
 def save_module(module: nn.Module, path: str | Path, dtype: torch.dtype | None = None) -> None:

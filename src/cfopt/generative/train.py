@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cfopt import weights
+from cfopt import files
 from cfopt.deployed import frozen
 from cfopt.errors import InputError
 from cfopt.generative.checkpoint import Checkpoint, Snapshot
@@ -89,7 +89,7 @@ def train(
     file = None
     if checkpoint is not None:
         # Twice: the old state is replaced only when the new one is complete.
-        weights.check_room(Path(checkpoint).parent, 2 * run.size())
+        files.check_room(Path(checkpoint).parent, 2 * run.size())
     try:
         with torch.enable_grad(), frozen(run.predictor):
             if checkpoint is not None:

@@ -1,0 +1,1 @@
+"""The numerical study of the paper, reproduced."""

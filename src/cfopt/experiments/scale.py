@@ -1,0 +1,100 @@
+"""How large a reproduction of the paper is: a smoke test, an afternoon, or the paper's own size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cfopt.errors import InputError
+from cfopt.experiments.names import nearest
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Sizes of data, models and sweeps. The defaults are the paper's, as its figures show them.
+
+    Arguments:
+        name: "quick", "standard" or "paper".
+        paper_models: the paper's CNN and VAE rather than compact ones.
+        training_maps, validation_maps, test_maps: how many maps.
+        epochs: of every VAE alike, with whatever alpha.
+        alphas, betas, latents: the weights and code sizes that are compared.
+        map_tasks: explanations at each of these points.
+        map_steps: K on maps.
+        gallery: how many maps a gallery shows.
+        gallery_epsilons: the epsilons of the galleries.
+        table_tasks: explanations at each point of grid and knapsack.
+        table_steps: K there.
+        table_training: which part of the paper's epochs predictors of tables are trained for.
+        grid_features, grid_sizes, knapsack_features, items, depths: what iterations are counted
+            against.
+        grid_epsilons, knapsack_epsilons: what distance is measured against.
+    """
+
+    name: str
+    paper_models: bool = True
+    training_maps: int = 10_000
+    validation_maps: int = 1_000
+    test_maps: int = 1_000
+    epochs: int = 60
+    alphas: tuple[float, ...] = (0, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 2, 3, 5, 10)
+    betas: tuple[float, ...] = (0, 0.1, 0.3, 0.5, 1, 3, 5, 10, 30, 50, 100)
+    latents: tuple[int, ...] = (16, 32, 64, 128, 256)
+    map_tasks: int = 50
+    map_steps: int = 3000
+    gallery: int = 4
+    gallery_epsilons: tuple[float, ...] = (0.3, 0.5, 0.7, 1, 2)
+    table_tasks: int = 100
+    table_steps: int = 6000
+    table_training: float = 1.0
+    grid_features: tuple[int, ...] = (10, 15, 20, 25, 30, 35, 40, 45, 50, 100)
+    grid_sizes: tuple[int, ...] = (2, 3, 4, 5, 7, 10)
+    knapsack_features: tuple[int, ...] = (2, 3, 5, 7, 10, 12, 15, 20, 25, 30)
+    items: tuple[int, ...] = (5, 6, 7, 8, 9, 10, 15, 20, 25, 30)
+    depths: tuple[int, ...] = (1, 2, 3, 4, 5)
+    grid_epsilons: tuple[float, ...] = (0.2, 0.5, 0.7, 1, 1.5, 2, 3)
+    knapsack_epsilons: tuple[float, ...] = (0.1, 0.2, 0.5, 0.7, 1, 1.5, 2, 3)
+
+
+PAPER = Scale("paper")
+STANDARD = Scale(
+    "standard",
+    paper_models=False,
+    epochs=12,
+    alphas=(0, 0.2, 0.5, 2, 10),
+    betas=(0, 1, 10, 100),
+    latents=(16, 64, 256),
+    map_tasks=24,
+)
+QUICK = Scale(
+    "quick",
+    paper_models=False,
+    training_maps=256,
+    validation_maps=32,
+    test_maps=64,
+    epochs=2,
+    alphas=(0, 2),
+    betas=(0, 10),
+    latents=(16, 64),
+    map_tasks=2,
+    map_steps=40,
+    gallery=1,
+    gallery_epsilons=(0.3, 0.5, 0.7, 1, 2),
+    table_tasks=6,
+    table_steps=400,
+    table_training=0.1,
+    grid_features=(10, 20),
+    grid_sizes=(2, 5),
+    knapsack_features=(2, 10),
+    items=(5, 10),
+    depths=(1, 3),
+    grid_epsilons=(0.2, 1),
+    knapsack_epsilons=(0.1, 1),
+)
+SCALES = {scale.name: scale for scale in (QUICK, STANDARD, PAPER)}
+
+
+def scale_named(name: str) -> Scale:
+    """One of the three scales."""
+    if name not in SCALES:
+        raise InputError(nearest("scale", name, SCALES))
+    return SCALES[name]

@@ -1,0 +1,160 @@
+"""A reproduction in a folder: its settings, and the results of its jobs so far."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import highspy
+import pandas as pd
+import torch
+
+import cfopt
+from cfopt.errors import InputError
+from cfopt.experiments.job import Job, Report
+from cfopt.experiments.scale import Scale
+from cfopt.files import check_room, write_whole
+
+T = TypeVar("T")
+#: What a study of the standard scale leaves behind, models included, in bytes.
+_ROOM = 200_000_000
+
+
+class Study:
+    """Where jobs find scale, seed and each other's results.
+
+    A job's result is one file, written whole: a study that was killed goes on with what is there.
+
+    Arguments:
+        folder: for everything; made if it is not there.
+        scale: how large.
+        seed: of data, models and tasks.
+        data: the folder of the published Warcraft maps; generated maps by default.
+    """
+
+    def __init__(
+        self, folder: str | Path, scale: Scale, seed: int = 0, data: str | Path | None = None
+    ) -> None:
+        if seed < 0:
+            raise InputError(f"A study needs a seed >= 0, got {seed}.")
+        self.folder, self.scale, self.seed = Path(folder), scale, seed
+        self.data = None if data is None else Path(data).expanduser().resolve()
+        self.models, self.parts = self.folder / "models", self.folder / "parts"
+        self._memory: dict[str, Any] = {}
+        self._claim()
+
+    def settings(self) -> dict[str, Any]:
+        """What results depend on."""
+        scale = json.loads(json.dumps(asdict(self.scale)))
+        return {"scale": scale, "seed": self.seed, "data": str(self.data) if self.data else None}
+
+    def _claim(self) -> None:
+        """Take the folder, unless it holds something else."""
+        path = self.folder / "settings.json"
+        if self.folder.exists() and not self.folder.is_dir():
+            raise InputError(f"{self.folder} is a file. Pass a folder for the results.")
+        if path.exists():
+            self._check(path)
+        elif self.folder.exists() and any(self.folder.iterdir()):
+            raise InputError(
+                f"{self.folder} holds files, but no settings.json of a reproduction. Pass an empty "
+                "or a new folder with --out."
+            )
+        try:
+            for place in (self.folder, self.models, self.parts):
+                place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"The folder {self.folder} could not be made: {error}.") from error
+        check_room(self.folder, _ROOM)
+        if not path.exists():
+            write_whole(path, json.dumps(self.settings(), indent=1).encode())
+
+    def _check(self, path: Path) -> None:
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            theirs = {**found.pop("scale"), **found}
+        except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
+            raise InputError(f"{path} cannot be read: {error}. Pass another --out.") from error
+        mine = self.settings()
+        mine = {**mine.pop("scale"), **mine}
+        other = [name for name in mine if theirs.get(name) != mine[name]]
+        if other:
+            told = "; ".join(f"{k} was {theirs.get(k)}, is {mine[k]}" for k in other[:3])
+            raise InputError(
+                f"{self.folder} holds results of another configuration: {told}. Pass the same "
+                "settings to go on with them, or another folder with --out."
+            )
+
+    def remember(self, name: str, make: Callable[[], T]) -> T:
+        """What `make` returns, made once and held in memory."""
+        if name not in self._memory:
+            self._memory[name] = make()
+        found: T = self._memory[name]
+        return found
+
+    def forget(self) -> None:
+        """Release what is held in memory."""
+        self._memory.clear()
+
+    def is_done(self, job: Job) -> bool:
+        """Whether the result of a job is there."""
+        return self._part(job).exists()
+
+    def do(self, job: Job, report: Report = lambda part: None) -> None:
+        """Do a job, unless its result is there."""
+        if self.is_done(job):
+            return
+        start = time.perf_counter()
+        table = job.run(self, report)
+        seconds = time.perf_counter() - start
+        content = {"seconds": seconds, "rows": table.to_dict(orient="records")}
+        write_whole(self._part(job), json.dumps(content).encode())
+
+    def table(self, *jobs: Job) -> pd.DataFrame:
+        """The results of jobs that are done, one after the other."""
+        return pd.concat([pd.DataFrame(self._read(job)["rows"]) for job in jobs], ignore_index=True)
+
+    def seconds(self, jobs: Sequence[Job]) -> float:
+        """How long some jobs took together."""
+        return float(sum(self._read(job)["seconds"] for job in jobs))
+
+    def _part(self, job: Job) -> Path:
+        return self.parts / f"{job.name}.json"
+
+    def _read(self, job: Job) -> dict[str, Any]:
+        path = self._part(job)
+        try:
+            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"The result {path} cannot be read: {error}. Delete it to have it made again."
+            ) from error
+        return content
+
+
+def surroundings() -> dict[str, Any]:
+    """Versions, cores, and the commit if this is a checkout."""
+    return {
+        "cfopt": cfopt.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "highspy": highspy.Highs().version(),
+        "cores": torch.get_num_threads(),
+        "commit": _commit(),
+    }
+
+
+def _commit() -> str | None:
+    """The commit of this checkout, marked if files differ from it; None outside of one."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() or None

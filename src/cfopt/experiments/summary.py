@@ -1,0 +1,52 @@
+"""Means with 95% intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t
+
+from cfopt.types import Array
+
+
+def summarise(rows: pd.DataFrame, keys: Sequence[str], values: Sequence[str]) -> pd.DataFrame:
+    """The mean of each value at each point, with Student's 95% interval of it.
+
+    Rows without a value (NaN), such as the loss of a task without an answer, are left out of its
+    mean; `count` says how many are left. Of a single row the interval is unknown (NaN).
+
+    Arguments:
+        rows: one for each task.
+        keys: the columns that tell points apart.
+        values: the columns to average.
+    """
+    found = []
+    for point, group in rows.groupby(list(keys), sort=False, dropna=False):
+        named = dict(zip(keys, point, strict=True))
+        for value in values:
+            known = group[value].dropna().to_numpy(dtype=np.float64)
+            mean, low, high = _interval(known)
+            found.append(
+                {
+                    **named,
+                    "measure": value,
+                    "tasks": len(group),
+                    "count": len(known),
+                    "mean": mean,
+                    "low": low,
+                    "high": high,
+                }
+            )
+    return pd.DataFrame(found)
+
+
+def _interval(known: Array) -> tuple[float, float, float]:
+    if len(known) == 0:
+        return (np.nan,) * 3
+    mean = float(known.mean())
+    if len(known) == 1:
+        return mean, np.nan, np.nan
+    half = float(t.ppf(0.975, len(known) - 1) * known.std(ddof=1) / np.sqrt(len(known)))
+    return mean, mean - half, mean + half

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 import cfopt
+from cfopt.experiments.scale import QUICK
+from cfopt.experiments.study import Study
 from cfopt.problems import GridShortestPath, Knapsack
 
 
@@ -45,3 +48,15 @@ def knapsack() -> cfopt.Pipeline:
     weights = np.array([[3.0, 5.0, 4.0, 7.0, 2.0, 6.0], [4.0, 1.0, 6.0, 3.0, 5.0, 2.0]])
     problem = Knapsack(weights, [11.0, 9.0])
     return cfopt.Pipeline(random_linear(3, 6, seed=1, bias=2.0), problem)
+
+
+@pytest.fixture(scope="session")
+def quick_study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """A reproduction at the quick scale; tests may add experiments, whose models are shared."""
+    # Here: an experiment under work shall not stop the tests of all else.
+    from cfopt.experiments.catalogue import experiments_named
+    from cfopt.experiments.reproduce import reproduce
+
+    study = Study(tmp_path_factory.mktemp("quick"), QUICK)
+    reproduce(experiments_named(["maps-alpha-regret"]), study, Console(quiet=True))
+    return study

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "cfopt"
 #: What may import the core, but never the reverse.
 OUTER = (
+    "cfopt.__main__",
     "cfopt.demo",
     "cfopt.experiments",
     "cfopt.cli",
@@ -69,6 +70,23 @@ def test_the_package_can_be_used_without_its_extras() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "1 The synthetic data come from PyEPO" in done.stdout
     assert "pip install 'cfopt[pyepo]'" in done.stdout
+
+
+def test_public_names_are_loaded_on_first_use() -> None:
+    """Also when the module `cfopt.explain`, whose name the function has, is imported before."""
+    code = (
+        "import sys, cfopt\n"
+        "assert 'torch' not in sys.modules\n"
+        "from cfopt.explain import explain\n"
+        "assert cfopt.explain is explain and cfopt.MDMM and cfopt.datasets.Terrain\n"
+        "assert {'MDMM', 'explain', '__version__'} <= set(dir(cfopt))\n"
+        "from cfopt import *\n"
+        "assert Pipeline is cfopt.Pipeline and explain is cfopt.explain\n"
+        "try: cfopt.Explain\n"
+        "except AttributeError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "module 'cfopt' has no attribute 'Explain'\n"
 
 
 def _snippets(path: Path) -> list[str]:

@@ -1,77 +1,38 @@
 """cfopt: why this decision, and what would have changed it?"""
 
-from cfopt import metrics, problems
-from cfopt.affine import Affine
-from cfopt.certificate import Certificate, Clash
-from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
-from cfopt.errors import CfoptError, InputError, MissingExtraError, PredictorError, SolverError
-from cfopt.explain import explain
-from cfopt.explanation import Explanation
-from cfopt.features import Features, LinearLimit
-from cfopt.generative import GenerativeModel
-from cfopt.models import TerrainModels, load_terrain
-from cfopt.pipeline import Pipeline
-from cfopt.plausibility import LogLikelihood, Plausibility, Sphere
-from cfopt.problems import Problem
-from cfopt.proximity import L1, L2, Latent, Proximity
-from cfopt.search import (
-    MDMM,
-    Auto,
-    ClosedForm,
-    Counting,
-    CuttingPlane,
-    Enumeration,
-    Search,
-    Sequential,
-)
-from cfopt.task import Task
-from cfopt.types import Points, Progress, Quantifier, Sense, Status
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "L1",
-    "L2",
-    "MDMM",
-    "Absolute",
-    "Affine",
-    "Auto",
-    "Certificate",
-    "CfoptError",
-    "Clash",
-    "ClosedForm",
-    "Counting",
-    "Criterion",
-    "CuttingPlane",
-    "Enumeration",
-    "Epsilon",
-    "Explanation",
-    "Features",
-    "GenerativeModel",
-    "InputError",
-    "Latent",
-    "LinearLimit",
-    "LogLikelihood",
-    "MissingExtraError",
-    "Pipeline",
-    "Plausibility",
-    "Points",
-    "PredictorError",
-    "Problem",
-    "Progress",
-    "Proximity",
-    "Quantifier",
-    "Relative",
-    "Search",
-    "Sense",
-    "Sequential",
-    "SolverError",
-    "Sphere",
-    "Status",
-    "Task",
-    "TerrainModels",
-    "explain",
-    "load_terrain",
-    "metrics",
-    "problems",
-]
+if TYPE_CHECKING:
+    from cfopt.public import *  # noqa: F403
+else:
+    # Loaded on first use: torch takes seconds, and the command line shall answer at once.
+    def __getattr__(name: str) -> object:
+        """A public name, or a module."""
+        if name == "__all__" or not name.startswith("__"):
+            if name != "explain" and find_spec(f"cfopt.{name}"):
+                return import_module(f"cfopt.{name}")
+            public = import_module("cfopt.public")
+            if name in ("__all__", *public.__all__):
+                return globals().setdefault(name, getattr(public, name))
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        """The public names too, before they are loaded."""
+        return sorted({*globals(), *__getattr__("__all__")})
+
+    class _Package(ModuleType):
+        def __setattr__(self, name: str, value: object) -> None:
+            # The function `explain` has the name of its module, which must not take its place.
+            if name == "explain" and isinstance(value, ModuleType):
+                value = value.explain
+            super().__setattr__(name, value)
+
+    sys.modules[__name__].__class__ = _Package

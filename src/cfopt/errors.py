@@ -9,6 +9,10 @@ class InputError(CfoptError, ValueError):
     """The caller's input cannot be used; the message says need, got and remedy."""
 
 
+class StorageError(InputError):
+    """A file could not be written: no room, no permission, or a broken disk."""
+
+
 class PredictorError(CfoptError, RuntimeError):
     """The predictor cannot be explained: wrong output, no gradient, not repeatable."""
 

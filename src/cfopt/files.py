@@ -7,7 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
-from cfopt.errors import InputError
+from cfopt.errors import StorageError
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -26,22 +26,22 @@ def write_whole(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        raise InputError(f"{path} could not be written: {error}. Nothing was changed.") from error
+        raise StorageError(f"{path} could not be written: {error}. Nothing was changed.") from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
 
 
 def check_room(folder: str | Path, size: int) -> None:
-    """Raise InputError unless a folder exists, can be written to and has room for some bytes."""
+    """Raise StorageError unless a folder exists, can be written to and has room for some bytes."""
     folder = Path(folder)
     if not folder.is_dir():
-        raise InputError(f"There is no folder {folder} to write to. Create it first.")
+        raise StorageError(f"There is no folder {folder} to write to. Create it first.")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(f"The folder {folder} cannot be written to. Change its permissions.")
+        raise StorageError(f"The folder {folder} cannot be written to. Change its permissions.")
     free = shutil.disk_usage(folder).free
     if free < size:
-        raise InputError(
+        raise StorageError(
             f"{folder} has room for {free / 1e6:.1f} MB, {size / 1e6:.1f} MB are needed. Free some "
             "space, or write elsewhere."
         )

@@ -5,12 +5,47 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cfopt.errors import InputError
+from cfopt.experiments.departures import Departures
 from cfopt.experiments.experiment import Experiment
 from cfopt.experiments.map_alpha import AlphaLoss, AlphaRegret
+from cfopt.experiments.map_beta import BetaDecision, BetaLoss, BetaReconstruction
+from cfopt.experiments.map_boxes import Boxes
+from cfopt.experiments.map_latents import Latents
+from cfopt.experiments.map_pictures import Adversarial, Galleries
+from cfopt.experiments.map_sphere import Mass, Region
 from cfopt.experiments.names import nearest
+from cfopt.experiments.table_grid import GridDepth, GridEpsilon, GridFeatures, GridSize
+from cfopt.experiments.table_knapsack import (
+    KnapsackDepth,
+    KnapsackEpsilon,
+    KnapsackFeatures,
+    KnapsackItems,
+)
 
 EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment for experiment in (AlphaRegret(), AlphaLoss())
+    experiment.name: experiment
+    for experiment in (
+        AlphaRegret(),
+        AlphaLoss(),
+        BetaReconstruction(),
+        BetaDecision(),
+        Boxes(),
+        BetaLoss(),
+        Mass(),
+        Region(),
+        Galleries(),
+        Adversarial(),
+        Latents(),
+        GridFeatures(),
+        GridSize(),
+        GridDepth(),
+        GridEpsilon(),
+        KnapsackFeatures(),
+        KnapsackItems(),
+        KnapsackDepth(),
+        KnapsackEpsilon(),
+        Departures(),
+    )
 }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 from cfopt.plots.style import ALTERNATIVE, DASHED, FACTUAL, INK, OBSTACLES, QUIET, canvas, chart
 
@@ -50,6 +51,7 @@ class Sweep:
         self.axes = axes
         self.places = {value: k for k, value in enumerate(sorted(set(ticks)))}
         axes.set_xticks(range(len(self.places)), [f"{value:g}" for value in self.places])
+        axes.set_xlim(-0.4, len(self.places) - 0.6)
         axes.set_xlabel(knob, fontsize=9, color=INK)
         axes.set_ylabel(measure, fontsize=9, color=INK)
         self._curves = 0
@@ -79,6 +81,12 @@ class Sweep:
         self.axes.plot(
             x, known["value"], color=colour, linestyle=DASHED, marker=".", label=label, zorder=1
         )
+
+    def logarithmic(self) -> None:
+        """Use a logarithmic scale, with plain numbers."""
+        self.axes.set_yscale("log")
+        for axis in (self.axes.yaxis.set_major_formatter, self.axes.yaxis.set_minor_formatter):
+            axis(LogFormatter(minor_thresholds=(2, 0.5)))
 
     def legend(self) -> None:
         """Say which curve is which."""

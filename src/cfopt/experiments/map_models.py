@@ -15,7 +15,14 @@ from cfopt.datasets import Maps, Terrain, warcraft
 from cfopt.experiments.job import Job, Report
 from cfopt.experiments.study import Study
 from cfopt.generative import VAE, Batch, CompactVAE, ConvolutionalVAE, Epoch, Training, train
-from cfopt.models.terrain import TEST_SEED, TRAINING_SEED, VALIDATION_SEED, load_predictor
+from cfopt.models.terrain import (
+    FOLDER,
+    TEST_SEED,
+    TRAINING_SEED,
+    VAES,
+    VALIDATION_SEED,
+    load_predictor,
+)
 from cfopt.predictors import MSE, CompactCNN, PartialResNet, fit
 from cfopt.weights import load_module, save_module
 
@@ -24,6 +31,10 @@ LATENTS, ALPHA = 64, 2.0
 #: Maps a second in the training of compact models, and of the paper's.
 _SPEED = {False: 350.0, True: 100.0}
 _CNN_EPOCHS = 20
+_VAES: dict[str, type[nn.Module]] = {
+    "CompactVAE": CompactVAE,
+    "ConvolutionalVAE": ConvolutionalVAE,
+}
 
 
 @dataclass(frozen=True)
@@ -70,16 +81,16 @@ class TrainCNN(Job):
 
     def seconds(self, study: Study) -> float:
         """By the speed of training."""
-        if _comes_with_the_package(study):
+        if study.scale.shipped_models and study.data is None:
             return 0.1
         return _CNN_EPOCHS * study.scale.training_maps / _SPEED[study.scale.paper_models] / 2
 
     def run(self, study: Study, report: Report) -> pd.DataFrame:
         """Train with the mean squared error, until the validation loss rises."""
         path = study.models / f"{self.name}.safetensors"
-        if _comes_with_the_package(study):
+        if study.scale.shipped_models and study.data is None:
             save_module(load_predictor(), path)
-            return pd.DataFrame({"epoch": [0], "loss": [0.0], "shipped": [True]})
+            return pd.DataFrame({"shipped": [True]})
         data = map_data(study)
         rows, cols = data.tests.rows, data.tests.cols
         with torch.random.fork_rng(devices=[]):
@@ -116,7 +127,7 @@ def map_pipeline(study: Study) -> cfopt.Pipeline:
 
 @dataclass(frozen=True)
 class TrainVAE(Job):
-    """A VAE, the plain one for alpha = 0; the same epochs and optimiser for every alpha.
+    """A VAE, the plain one for alpha = 0; the same optimiser and epochs for every alpha.
 
     Arguments:
         alpha: what costs count.
@@ -138,10 +149,17 @@ class TrainVAE(Job):
     def seconds(self, study: Study) -> float:
         """By the speed of training."""
         scale = study.scale
+        if self._shipped(study):
+            return 0.1
         return 1 + scale.epochs * scale.training_maps / _SPEED[scale.paper_models]
 
     def run(self, study: Study, report: Report) -> pd.DataFrame:
-        """Train for all epochs, keep the best weights, and say what each epoch came to."""
+        """Train, keep the best weights, and say what each epoch came to."""
+        path = study.models / f"{self.name}.safetensors"
+        if self._shipped(study):
+            shipped = load_module(FOLDER / VAES[self.alpha], _VAES)
+            save_module(shipped, path, torch.float16)
+            return pd.DataFrame({"shipped": [True]})
         data, epochs = map_data(study), study.scale.epochs
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(study.seed)
@@ -159,15 +177,20 @@ class TrainVAE(Job):
                 vae,
                 data.training.images,
                 data.validation.images,
-                # Patience for all epochs: no alpha is trained for longer than another.
-                Training(alpha=self.alpha, epochs=epochs, patience=epochs, seed=study.seed),
+                Training(alpha=self.alpha, epochs=epochs, seed=study.seed),
                 predictor=map_pipeline(study).predictor,
                 checkpoint=checkpoint,
                 on_progress=watch,
             )
-        save_module(vae, study.models / f"{self.name}.safetensors")
+        # In half precision, as the shipped ones are.
+        save_module(vae, path, torch.float16)
         checkpoint.unlink()
         return pd.DataFrame([asdict(epoch) for epoch in history])
+
+    def _shipped(self, study: Study) -> bool:
+        """Whether this very VAE comes with the package."""
+        ours = study.scale.shipped_models and study.data is None and study.seed == 0
+        return ours and self.latents == LATENTS and self.alpha in VAES
 
     def _new(self, maps: Maps, as_in_the_paper: bool) -> VAE:
         height, width = maps.images.shape[2:]
@@ -178,12 +201,4 @@ class TrainVAE(Job):
     def load(self, study: Study) -> VAE:
         """The trained model."""
         path = study.models / f"{self.name}.safetensors"
-        known: dict[str, type[nn.Module]] = {
-            "CompactVAE": CompactVAE,
-            "ConvolutionalVAE": ConvolutionalVAE,
-        }
-        return study.remember(self.name, lambda: cast(VAE, load_module(path, known)))
-
-
-def _comes_with_the_package(study: Study) -> bool:
-    return study.data is None and not study.scale.paper_models
+        return study.remember(self.name, lambda: cast(VAE, load_module(path, _VAES)))

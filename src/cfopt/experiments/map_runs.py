@@ -21,8 +21,6 @@ from cfopt.plausibility import mean_norm
 BETA = 10.0
 #: Tasks of a job: few, so that little is lost when a run is stopped.
 _TASKS = 8
-#: About how many seconds a task takes.
-_SECONDS = {"MDMM": 3.5, "default": 1.6}
 
 
 @dataclass(frozen=True)
@@ -63,6 +61,14 @@ def map_search(study: Study, name: str) -> cfopt.Search:
     )
 
 
+def naive(study: Study) -> dict[str, Any]:
+    """How `cfopt.explain` searches among pixels, each of which stays what a pixel can be."""
+    return {
+        "search": cfopt.MDMM(max_steps=study.scale.map_steps),
+        "features": cfopt.Features(lower=0.0, upper=1.0),
+    }
+
+
 @dataclass(frozen=True)
 class MapRun(Job):
     """Absolute explanations of some maps, searched among codes.
@@ -95,8 +101,10 @@ class MapRun(Job):
         return (TrainVAE(self.alpha, self.latents), TrainVAE())
 
     def seconds(self, study: Study) -> float:
-        """By the number of tasks and steps."""
-        return self.count * _SECONDS[self.search] * min(1.0, study.scale.map_steps / 1000)
+        """By the number of tasks, and of steps where these are limited."""
+        if self.search == "default":
+            return 1.6 * self.count
+        return 3.5 * self.count * min(1.0, study.scale.map_steps / 1000)
 
     def run(self, study: Study, report: Report) -> pd.DataFrame:
         """Explain, and judge what was found."""
@@ -104,8 +112,8 @@ class MapRun(Job):
         table = explain_maps(
             study,
             slice(self.first, self.first + self.count),
-            map_search(study, self.search),
             report,
+            search=map_search(study, self.search),
             generative=TrainVAE(self.alpha, self.latents).load(study),
             plausibility=penalty[self.plausibility](self.beta),
         )
@@ -145,8 +153,9 @@ class NaiveRun(Job):
 
     def run(self, study: Study, report: Report) -> pd.DataFrame:
         """Explain with MDMM in feature space, and judge what was found."""
-        search = cfopt.MDMM(max_steps=study.scale.map_steps)
-        table = explain_maps(study, slice(self.first, self.first + self.count), search, report)
+        table = explain_maps(
+            study, slice(self.first, self.first + self.count), report=report, **naive(study)
+        )
         return pd.DataFrame({"search": "naive", **table})
 
 
@@ -165,9 +174,7 @@ def _parts(study: Study) -> list[tuple[int, int]]:
     return [(first, min(_TASKS, total - first)) for first in range(0, total, _TASKS)]
 
 
-def explain_maps(
-    study: Study, which: slice, search: cfopt.Search, report: Report, **knobs: Any
-) -> dict[str, Any]:
+def explain_maps(study: Study, which: slice, report: Report, **how: Any) -> dict[str, Any]:
     """Explain some tasks, and say how each ended; what is not valid has neither loss nor errors.
 
     Errors of reconstruction and of the decision after it are those of the cost-aware VAE. The
@@ -176,9 +183,8 @@ def explain_maps(
     Arguments:
         study: whose tasks.
         which: of the tasks.
-        search: how.
         report: to be told how far it is.
-        knobs: other arguments of `cfopt.explain`.
+        how: search and other arguments of `cfopt.explain`.
     """
     tasks, pipeline, judge = map_tasks(study), map_pipeline(study), TrainVAE().load(study)
     x0, wanted = tasks.x0[which], tasks.wanted[which]
@@ -187,9 +193,8 @@ def explain_maps(
         x0,
         pipeline,
         cfopt.Absolute(wanted),
-        search=search,
         on_progress=lambda progress: report(1 - progress.running / progress.total),
-        **knobs,
+        **how,
     )
     seconds = time.perf_counter() - start
     valid = e.valid

@@ -45,6 +45,8 @@ class Study:
             raise InputError(f"A study needs a seed >= 0, got {seed}.")
         self.folder, self.scale, self.seed = Path(folder), scale, seed
         self.data = None if data is None else Path(data).expanduser().resolve()
+        if self.data is not None and not self.data.is_dir():
+            raise InputError(f"A study needs a folder of Warcraft maps, but {self.data} is none.")
         self.models, self.parts = self.folder / "models", self.folder / "parts"
         self._memory: dict[str, Any] = {}
         self._claim()
@@ -57,23 +59,25 @@ class Study:
     def _claim(self) -> None:
         """Take the folder, unless it holds something else."""
         path = self.folder / "settings.json"
-        if self.folder.exists() and not self.folder.is_dir():
-            raise InputError(f"{self.folder} is a file. Pass a folder for the results.")
-        if path.exists():
-            self._check(path)
-        elif self.folder.exists() and any(self.folder.iterdir()):
-            raise InputError(
-                f"{self.folder} holds files, but no settings.json of a reproduction. Pass an empty "
-                "or a new folder with --out."
-            )
         try:
-            for place in (self.folder, self.models, self.parts):
-                place.mkdir(parents=True, exist_ok=True)
+            if self.folder.exists() and not self.folder.is_dir():
+                raise InputError(f"{self.folder} is a file. Pass a folder for the results.")
+            if path.exists():
+                self._check(path)
+            # Hidden files do not count: a kill may leave one, and some systems make them.
+            elif self.folder.exists() and any(self.folder.glob("[!.]*")):
+                raise InputError(
+                    f"{self.folder} holds files, but no settings.json of a reproduction. Pass an "
+                    "empty or a new folder with --out."
+                )
+            self.folder.mkdir(parents=True, exist_ok=True)
+            check_room(self.folder, _ROOM)
+            if not path.exists():
+                write_whole(path, json.dumps(self.settings(), indent=1).encode())
+            for place in (self.models, self.parts):
+                place.mkdir(exist_ok=True)
         except OSError as error:
-            raise InputError(f"The folder {self.folder} could not be made: {error}.") from error
-        check_room(self.folder, _ROOM)
-        if not path.exists():
-            write_whole(path, json.dumps(self.settings(), indent=1).encode())
+            raise InputError(f"The folder {self.folder} cannot be used: {error}.") from error
 
     def _check(self, path: Path) -> None:
         try:
@@ -131,6 +135,8 @@ class Study:
         path = self._part(job)
         try:
             content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            if not isinstance(content, dict) or not {"seconds", "rows"} <= content.keys():
+                raise ValueError("it is not the result of a job")
         except (OSError, ValueError) as error:
             raise InputError(
                 f"The result {path} cannot be read: {error}. Delete it to have it made again."

@@ -52,11 +52,11 @@ def knapsack() -> cfopt.Pipeline:
 
 @pytest.fixture(scope="session")
 def quick_study(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    """A reproduction at the quick scale; tests may add experiments, whose models are shared."""
+    """The whole paper at the quick scale."""
     # Here: an experiment under work shall not stop the tests of all else.
     from cfopt.experiments.catalogue import experiments_named
     from cfopt.experiments.reproduce import reproduce
 
     study = Study(tmp_path_factory.mktemp("quick"), QUICK)
-    reproduce(experiments_named(["maps-alpha-regret"]), study, Console(quiet=True))
+    reproduce(experiments_named(["all"]), study, Console(quiet=True))
     return study

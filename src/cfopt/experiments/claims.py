@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,7 +17,7 @@ class Verdict(StrEnum):
     """Whether a claim holds in a study."""
 
     HOLDS = "holds"
-    #: The difference is smaller than chance could make it.
+    #: The difference is smaller than chance could make it, or something could not be measured.
     OPEN = "not decided"
     FAILS = "does not hold"
 
@@ -79,6 +80,8 @@ def below(change: Estimate) -> Verdict:
     return Verdict.FAILS if change.low > 0 else Verdict.OPEN
 
 
-def decided(holds: bool) -> Verdict:
-    """For claims that do not depend on chance."""
+def decided(holds: bool, *measured: float) -> Verdict:
+    """For claims that do not depend on chance; open where something measured is unknown (NaN)."""
+    if any(math.isnan(value) for value in measured):
+        return Verdict.OPEN
     return Verdict.HOLDS if holds else Verdict.FAILS

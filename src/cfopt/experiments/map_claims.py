@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from cfopt.experiments.claims import Check, Claim, Verdict, below, decided
+from cfopt.experiments.claims import Check, Claim, below, decided
 from cfopt.experiments.findings import Findings
 from cfopt.experiments.map_alpha import AlphaLoss, AlphaRegret
 from cfopt.experiments.map_beta import BetaDecision, BetaLoss, BetaReconstruction
@@ -39,7 +39,7 @@ def _alpha_regret(found: Findings) -> Iterator[Claim]:
         "The regret is lower with predicted than with true costs",
         "lower by 0.5 to 0.8 points at every alpha",
         "lower by " + ", ".join(f"{value:.2f} ({alpha:g})" for alpha, value in gap.items()),
-        decided(min(gap.values()) > 0),
+        decided(min(gap.values()) > 0, *gap.values()),
     )
     error = found.curve(_ERROR, "alpha")["mean"]
     dips, rises = error.iloc[1:-1].min() < error.iloc[0], error.iloc[-1] > error.min()
@@ -48,7 +48,7 @@ def _alpha_regret(found: Findings) -> Iterator[Claim]:
         "The reconstruction error dips with alpha and then rises",
         "106 at 0, 96 at 2, 153 at 10",
         _listed(error),
-        decided(bool(dips and rises)),
+        decided(bool(dips and rises), *error),
     )
 
 
@@ -106,7 +106,7 @@ def _boxes(found: Findings) -> Iterator[Claim]:
             "medians 62% and 5%, against 0.003 and 0.0015 a pixel",
             f"AUC {decision:.3f} against {pixels:.3f}; medians {medians[0]:.3g}% and "
             f"{medians[1]:.3g}%",
-            decided(decision > pixels),
+            decided(decision > pixels, decision, pixels),
         )
 
 
@@ -123,7 +123,7 @@ def _beta_loss(found: Findings) -> Iterator[Claim]:
         "156 without; at beta = 100 187 with the sphere and 4,906 with the log-likelihood",
         f"default search, without {none:.3g}; sphere {_listed(curves['sphere'].iloc[1:])}; "
         f"log-likelihood {_listed(curves['log-likelihood'])}",
-        decided(growth["log-likelihood"] > 5 and growth["sphere"] < _MUCH),
+        decided(growth["log-likelihood"] > 5 and growth["sphere"] < _MUCH, *growth.values()),
     )
 
 
@@ -164,7 +164,7 @@ def _latents(found: Findings) -> Iterator[Claim]:
         "said in the text, without figures",
         f"loss, default search: {_listed(loss['mean'])}, a ratio of {spread:.2f} (valid: "
         f"{_counts(loss['count'])}); regret after reconstruction: {_listed(regret, '%')}",
-        Verdict.HOLDS if spread < _MUCH else Verdict.FAILS,
+        decided(bool(spread < _MUCH), *loss["mean"]),
     )
 
 

@@ -100,7 +100,8 @@ class TablePanel:
                     fontsize=7.5,
                     color=INK,
                 )
-        self._labels["proved impossible"] = bars
+        asked = f"{point['criterion']}: " if "criterion" in point else ""
+        self._labels[f"{asked}proved impossible"] = bars
 
     def shares(self) -> None:
         """Show all of 0 to 1, and nothing else."""

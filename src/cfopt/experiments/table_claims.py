@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from cfopt.experiments.claims import Check, Claim, Verdict, decided
+from cfopt.experiments.claims import Check, Claim, decided
 from cfopt.experiments.findings import Findings
 from cfopt.experiments.table_grid import GridDepth, GridEpsilon, GridFeatures, GridSize
 from cfopt.experiments.table_knapsack import (
@@ -139,7 +139,7 @@ def _epsilon(found: Findings, paper: str) -> Iterator[Claim]:
         + ", ".join(f"{value:.3g} ({knob:g})" for knob, value in ours["mean"].items())
         + "; MDMM: "
         + ", ".join(f"{value:.3g} ({knob:g})" for knob, value in theirs["mean"].items()),
-        Verdict.HOLDS if grows else Verdict.FAILS,
+        decided(grows, *ours["mean"]),
     )
 
 

@@ -133,8 +133,8 @@ class TrainTable(Job):
     def seconds(self, study: Study) -> float:
         """By the number of batches, and of the solves of SPO+."""
         batches = self._epochs(study) * self._points / 32
-        solving = 2e-4 * self.size if self.training == "SPO+" else 0.0
-        return 0.3 + batches * (1e-3 + 1e-4 * self.layers + solving / 4)
+        solving = 3e-5 * self.size if self.training == "SPO+" else 0.0
+        return 0.1 + batches * (4e-4 + 1e-4 * self.layers + solving)
 
     @property
     def _points(self) -> int:

@@ -19,12 +19,12 @@ CRITERIA = ("relative", "absolute", "epsilon")
 SEARCHES = ("MDMM", "default")
 #: About how many seconds a hundred tasks take: with linear regression, and with networks.
 _SECONDS = {
-    ("MDMM", "relative"): (1.0, 4.0),
-    ("MDMM", "absolute"): (4.0, 8.0),
-    ("MDMM", "epsilon"): (1.0, 6.0),
+    ("MDMM", "relative"): (1.7, 4.0),
+    ("MDMM", "absolute"): (4.5, 7.0),
+    ("MDMM", "epsilon"): (2.5, 6.0),
     ("default", "relative"): (0.1, 3.0),
-    ("default", "absolute"): (0.3, 6.0),
-    ("default", "epsilon"): (0.6, 3.0),
+    ("default", "absolute"): (0.2, 5.0),
+    ("default", "epsilon"): (0.3, 3.0),
 }
 
 
@@ -100,7 +100,7 @@ class TableRun(Job):
         scale = study.scale
         known = _SECONDS[self.search, self.criterion][self.model.layers > 1]
         part = min(1.0, scale.table_steps / 2000) if self.search == "MDMM" else 1.0
-        return 0.1 + known * part * (0.3 + 0.7 * scale.table_tasks / 100)
+        return 0.1 + known * part * (0.7 + 0.3 * scale.table_tasks / 100)
 
     def how(self, study: Study) -> cfopt.Search:
         """The paper's search with its settings, or ours."""

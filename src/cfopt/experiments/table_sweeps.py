@@ -118,9 +118,7 @@ class TableSweep(TableExperiment):
         panels = [TablePanel(one, values, self.knob.label, summary, by) for one in axes]
         iterations, answers, distances, solves = panels
         iterations.headline("MDMM's iterations, and the paper's", "iterations")
-        answers.headline(
-            "How many tasks get an answer (bars: absolute, proved to have none)", "share of tasks"
-        )
+        answers.headline("How many tasks get an answer", "share of tasks")
         answers.proved(criterion="absolute", search="default")
         distances.headline("How much farther than ours MDMM's answers are", "distance / ours")
         solves.headline("Solver calls for an explanation", "solver calls", log=True)

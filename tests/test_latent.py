@@ -11,9 +11,11 @@ import cfopt
 from cfopt import Absolute, Epsilon, Features, Latent, LogLikelihood, Relative, Sphere, Status
 from cfopt.errors import InputError
 from cfopt.generative import PCA
+from cfopt.latent import LatentSpace
 from cfopt.plausibility import mean_norm
 from cfopt.problems import GridShortestPath
 from cfopt.search import MDMM, CuttingPlane, Donors, Sequential
+from cfopt.search.code_model import CodeModel
 from conftest import normal
 
 
@@ -405,3 +407,23 @@ def test_progress_is_told_before_the_first_climb_and_ends_at_0(curved):
     assert seen[0].running == seen[0].total
     assert seen[0].finished is None
     assert seen[-1].running == 0
+
+
+def test_a_mended_model_has_the_true_slopes_of_its_cuts_and_is_nearer_to_the_truth(curved):
+    factual = curved.decide(X0)
+    latent = LatentSpace(Squash(6), Squash(6).encode(X0), Sphere(1.0))
+    criterion = Absolute(_alternatives(curved)).bind(len(X0), factual)
+    task = cfopt.Task(X0, factual, curved, criterion, cfopt.L2(), latent=latent)
+    rows, z = np.arange(len(X0)), latent.codes + 0.3
+    model = CodeModel(task, curved.costs(X0).detach().numpy(), np.zeros(len(X0)))
+    model.measure(rows, latent.codes)
+    before = model.state.jacobian.copy()
+    cuts = normal(len(X0), 3, curved.problem.num_costs, seed=6).numpy()
+    model.mend(rows, z, cuts)
+    truth = torch.func.vmap(torch.func.jacrev(lambda code: curved.predictor(2 * code.tanh())))(z)
+    truth = truth.detach().numpy()
+    assert np.allclose(cuts @ model.state.jacobian, cuts @ truth)
+    after = np.square(model.state.jacobian - truth).sum((1, 2))
+    assert (after < np.square(before - truth).sum((1, 2))).all()
+    # 6 entries and the code itself; then forward, three cuts, and the loss.
+    assert (model.passes == 7 + 5).all()

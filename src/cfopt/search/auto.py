@@ -33,8 +33,11 @@ class Auto(Search):
     cutting_plane: CuttingPlane = field(default_factory=CuttingPlane)
     enumeration: Enumeration = field(default_factory=Enumeration)
     sequential: Sequential = field(default_factory=Sequential)
+    # Short first steps end in nearer pieces of what is valid.
     latent: Sequential = field(
-        default_factory=lambda: Sequential(max_steps=60, restarts=2, samples=32, starts=2)
+        default_factory=lambda: Sequential(
+            max_steps=60, radius=0.4, restarts=2, samples=32, starts=2
+        )
     )
     mdmm: MDMM = field(default_factory=lambda: MDMM(max_steps=1000))
 

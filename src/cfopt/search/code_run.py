@@ -81,6 +81,11 @@ class CodeRun:
             rows = far.nonzero().flatten()
             self.climb(rows, torch.lerp(self.task.home[rows], self.z[rows], part))
 
+    def polish(self) -> None:
+        """Climb once more from what was found, with a model that was measured there."""
+        rows = self.found.nonzero().flatten()
+        self.climb(rows, self.z[rows])
+
     def restart(self, samples: int, starts: int, generator: torch.Generator) -> None:
         """Where nothing valid is known, climb from the most promising of some random codes.
 

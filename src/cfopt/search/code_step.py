@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import daqp
 import numpy as np
 
@@ -11,6 +13,14 @@ from cfopt.types import Array
 _OPEN = 1e30
 #: Curvature that makes a loss strictly convex, as a part of its mean one.
 _TINY = 1e-6
+
+
+class Step(NamedTuple):
+    """A move `(n,)`, the multipliers of the cuts `(c,)`, and whether it meets them."""
+
+    move: Array
+    multipliers: Array
+    met: bool
 
 
 def dearness(curvature: Array, slope: Array, normals: Array, limits: Array) -> Array:
@@ -32,7 +42,7 @@ def gain(curvature: Array, slope: Array) -> float:
 
 def solve_step(
     curvature: Array, slope: Array, normals: Array, limits: Array, radius: float, penalty: float
-) -> tuple[Array, float]:
+) -> Step:
     """`min slope p + 1/2 p' curvature p` within cuts and a box; cuts give way if they must.
 
     Arguments:
@@ -40,8 +50,6 @@ def solve_step(
         normals, limits: the cuts, `(c, n)` and `(c,)`.
         radius: the box is `|p_j| <= radius`.
         penalty: what half the squared excess over the cuts costs, where they cannot be met.
-
-    Returns the move, and the sum of the cuts' multipliers; 0 where they cannot be met.
     """
     size = len(slope)
     strict = _strict(curvature)
@@ -55,17 +63,19 @@ def solve_step(
         np.concatenate([-box, open_ends]),
     )
     if flag > 0 and np.isfinite(move).all():
-        return move, float(np.maximum(info["lam"][size:], 0.0).sum())
+        return Step(move, np.maximum(info["lam"][size:], 0.0), True)
     wider = np.zeros((size + 1, size + 1))
     wider[:size, :size], wider[-1, -1] = strict, penalty
-    move, _, flag, _ = daqp.solve(
+    move, _, flag, info = daqp.solve(
         wider,
         np.append(slope, 0.0),
         np.hstack([normals, np.full((len(limits), 1), -1.0)]),
         np.concatenate([box, [_OPEN], limits]),
         np.concatenate([-box, [0.0], open_ends]),
     )
-    return (move[:size] if flag > 0 and np.isfinite(move).all() else np.zeros(size)), 0.0
+    if flag > 0 and np.isfinite(move).all():
+        return Step(move[:size], np.maximum(info["lam"][size + 1 :], 0.0), False)
+    return Step(np.zeros(size), np.zeros(len(limits)), False)
 
 
 def _strict(curvature: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +19,17 @@ _DELTA = 1e-2
 _SMALL = 1e-3
 #: How many numbers of decoded contexts are held at once.
 _NUMBERS_AT_ONCE = 12_000_000
+
+
+class Slopes(NamedTuple):
+    """First derivatives at R codes: of weighed prices `(R, k, n)`, and of the loss `(R, n)`.
+
+    Beside them the number of passes that each code took.
+    """
+
+    prices: Array
+    loss: Array
+    passes: int
 
 
 @dataclass(frozen=True)
@@ -45,8 +57,8 @@ class Linearised:
 def linearise(task: Task, z: Tensor) -> Linearised:
     """Decode and predict around each code, entry by entry: `(R, n) -> Linearised`.
 
-    Differences ask nothing of the models, and n + 1 forward passes give the derivatives of all
-    prices and all pixels at once, where backward passes would give one of them each.
+    With differences, n + 1 forward passes give the derivatives of all prices and all pixels at
+    once, where backward passes would give one of them each.
     """
     size = z.shape[1] + 1
     at_once = max(1, _NUMBERS_AT_ONCE // (size * task.origin[0].numel()))
@@ -91,6 +103,29 @@ def _linearise(task: Task, z: Tensor) -> Linearised:
         slope=slope.double().cpu().numpy(),
         curvature=curvature.double().cpu().numpy(),
     )
+
+
+def slopes(task: Task, z: Tensor, weights: Tensor) -> Slopes:
+    """How some sums of prices change with each code: `(R, n), (R, k, m) -> Slopes`.
+
+    One forward pass, a backward pass for each sum, and one for the loss.
+    """
+    point = z.detach().clone().requires_grad_()
+    with torch.enable_grad():
+        x = task.context(point)
+        prices = task.prices(x)
+    pull = task.pull(z, x.detach())
+    count = weights.shape[1]
+    found = torch.zeros((len(z), count, z.shape[1]), dtype=torch.float64)
+    for k in range(count):
+        (slope,) = torch.autograd.grad(prices, point, weights[:, k], retain_graph=True)
+        found[:, k] = slope.double().cpu()
+    loss = torch.zeros_like(z) if pull.by_point is None else pull.by_point
+    if pull.by_context is not None:
+        (by_context,) = torch.autograd.grad(x, point, pull.by_context)
+        loss = loss + by_context
+    passes = 1 + count + int(pull.by_context is not None)
+    return Slopes(found.numpy(), loss.double().cpu().numpy(), passes)
 
 
 def _weight(proximity: Proximity, change: Tensor) -> Tensor:

@@ -113,6 +113,7 @@ class Sequential(Search):
         if self.restarts:
             yield Progress(self.restarts + 1, total, total)
             run.approach()
+            run.polish()
         yield Progress(self.restarts + 2, 0, total, run.points("sequential"))
 
 

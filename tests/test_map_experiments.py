@@ -15,17 +15,19 @@ import torch
 
 import cfopt
 from cfopt import metrics
+from cfopt.datasets import Terrain
 from cfopt.errors import InputError
 from cfopt.experiments import checks
 from cfopt.experiments.catalogue import EXPERIMENTS
 from cfopt.experiments.claims import Claim, Verdict, as_markdown, below, claims, decided
 from cfopt.experiments.findings import Estimate, Findings
+from cfopt.experiments.job import in_order
 from cfopt.experiments.map_boxes import auc
 from cfopt.experiments.map_models import TrainCNN, TrainVAE, map_data, map_pipeline
 from cfopt.experiments.map_pictures import Pictured
 from cfopt.experiments.map_runs import MapRun, map_runs, map_search, map_tasks, naive
 from cfopt.experiments.paper import paper_values
-from cfopt.experiments.scale import QUICK, STANDARD, scale_named
+from cfopt.experiments.scale import PAPER, QUICK, STANDARD, scale_named
 from cfopt.experiments.study import Study
 from cfopt.experiments.summary import summarise
 
@@ -222,3 +224,28 @@ def test_a_claim_that_data_contradict_does_not_hold(tmp_path: Path) -> None:
     assert as_in_the_paper == [Verdict.HOLDS] * 3
     otherwise = verdicts({0: 2.0, 2: 3.0, 10: 3.0}, {0: 80, 2: 120, 10: 150})
     assert otherwise == [Verdict.FAILS, Verdict.HOLDS, Verdict.FAILS]
+
+
+def test_the_paper_s_models_are_trained_on_the_published_maps(tmp_path: Path) -> None:
+    folder = tmp_path / "warcraft" / "12x12"
+    folder.mkdir(parents=True)
+    for seed, split in enumerate(("train", "val", "test")):
+        maps = Terrain().generate(12, seed=50 + seed)
+        cells = (12, 12, 12)
+        np.save(folder / f"{split}_maps.npy", maps.images.permute(0, 2, 3, 1).numpy())
+        costs = maps.costs.reshape(cells).numpy().astype(np.float16)
+        np.save(folder / f"{split}_vertex_weights.npy", costs)
+        np.save(folder / f"{split}_shortest_paths.npy", maps.paths.reshape(cells).numpy())
+    scale = replace(
+        PAPER, training_maps=12, validation_maps=12, test_maps=12, epochs=1, map_tasks=2
+    )
+    study = Study(tmp_path / "out", replace(scale, map_steps=3), data=tmp_path / "warcraft")
+    run = MapRun("MDMM", count=2)
+    for job in in_order([run]):
+        study.do(job)
+    assert type(map_pipeline(study).predictor).__name__ == "PartialResNet"
+    assert type(TrainVAE().load(study)).__name__ == "ConvolutionalVAE"
+    assert torch.equal(map_data(study).tests.images, Terrain().generate(12, seed=52).images)
+    assert study.table(run)["task"].tolist() == [0, 1]
+    with pytest.raises(InputError, match=r"data was .*warcraft, is None"):
+        Study(tmp_path / "out", replace(scale, map_steps=3))

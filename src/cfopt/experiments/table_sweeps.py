@@ -66,8 +66,14 @@ class TableExperiment(Experiment):
         return beside(super().rows(study), self.keys)
 
     def summary(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Mean and 95% interval at each point, and how many tasks were proved infeasible."""
-        means = super().summary(rows)
+        """Mean and 95% interval at each point, and how many tasks were proved infeasible.
+
+        Of ratios it is the geometric mean: a few answers that are next to x0 would else decide.
+        """
+        means = super().summary(rows.assign(**{RATIO: np.log(rows[RATIO])}))
+        columns = ["mean", "low", "high"]
+        ratios = means["measure"] == RATIO
+        means.loc[ratios, columns] = np.exp(means.loc[ratios, columns])
         proved = means[means["measure"] == "proved infeasible"].copy()
         number = (proved["mean"] * proved["tasks"]).round()
         proved = proved.assign(measure=PROVED, mean=number, low=np.nan, high=np.nan)

@@ -22,7 +22,7 @@ from cfopt.experiments.catalogue import EXPERIMENTS
 from cfopt.experiments.claims import Claim, Verdict, as_markdown, below, claims, decided
 from cfopt.experiments.findings import Estimate, Findings
 from cfopt.experiments.job import in_order
-from cfopt.experiments.map_boxes import auc
+from cfopt.experiments.map_boxes import advantage, auc
 from cfopt.experiments.map_models import TrainCNN, TrainVAE, map_data, map_pipeline
 from cfopt.experiments.map_pictures import Pictured
 from cfopt.experiments.map_runs import MapRun, map_runs, map_search, map_tasks, naive
@@ -53,6 +53,24 @@ def test_the_area_under_the_curve_is_the_share_of_pairs_in_order() -> None:
     with_gap = pd.Series([*high, np.nan])
     assert auc(with_gap, pd.Series(low)) == pytest.approx(np.mean(pairs))
     assert math.isnan(auc(pd.Series([np.nan]), pd.Series(low)))
+
+
+def test_the_advantage_of_an_error_comes_with_an_interval() -> None:
+    random = np.random.default_rng(3)
+    pixels, decision = "reconstruction error", "decision-focused error, %"
+    noise = random.normal(size=(2, 40))
+    first = pd.DataFrame({pixels: noise[0], decision: 10 + noise[0]})
+    second = pd.DataFrame({pixels: noise[1], decision: noise[1]})
+    mean, low, high = advantage(first, second)
+    assert mean == pytest.approx(1 - auc(first[pixels], second[pixels]))
+    assert 0 < low <= mean <= high
+    # Drawn by hand: the spread of the second area alone, since the first is 1 in every sample.
+    drawn = [
+        1 - auc(first[pixels].sample(40, replace=True), second[pixels].sample(40, replace=True))
+        for _ in range(400)
+    ]
+    assert (low, high) == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])), abs=0.05)
+    assert math.isnan(advantage(first, second[:0])[0])
 
 
 def test_the_paper_s_values_are_found_by_figure_and_series() -> None:

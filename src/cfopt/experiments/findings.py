@@ -22,6 +22,11 @@ class Estimate:
     high: float
     count: int
 
+    @property
+    def negative(self) -> Estimate:
+        """The same with the other sign."""
+        return Estimate(-self.mean, -self.high, -self.low, self.count)
+
     def __str__(self) -> str:
         if np.isnan(self.low):
             return f"{self.mean:.3g}"

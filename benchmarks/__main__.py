@@ -184,8 +184,8 @@ def _markdown(results: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     parts = [
         "# Measurements\n",
-        "Written by `make bench`, each group (tables; maps; searches; plausibility; training) in one",
-        "run; times on a shared machine are noisy, ratios less. The knobs of the search among",
+        "Written by `make bench`, each group (tables; maps; searches; plausibility; training) in",
+        "one run; times on a shared machine are noisy, ratios less. The knobs of the search among",
         "codes were chosen of about 30 settings, on other maps than those of the group searches.",
         f"Versions: {versions}.\n",
         "The baseline explains one task at a time with autograd and one solve a step through a",

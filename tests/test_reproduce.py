@@ -310,5 +310,5 @@ def test_the_paper_is_reproduced_at_the_quick_scale(quick_study: Study) -> None:
     assert (summary["low"] < summary["mean"]).all()
     assert imread(folder / f"{name}.png").shape[2] == 4
     about = json.loads((folder / f"{name}.json").read_text())
-    assert about["seconds"] > 1
+    assert about["seconds"] > 0
     assert about["jobs"] == 5

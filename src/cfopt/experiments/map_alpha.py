@@ -113,19 +113,23 @@ class AlphaLoss(Experiment):
         ]
 
     def draw(self, study: Study, rows: pd.DataFrame, summary: pd.DataFrame) -> dict[str, Figure]:
-        """Loss on the left, how many were found on the right."""
-        figure, (left, right) = panels(2, self.title)
+        """The loss, how many were found, and what the solver had to do."""
+        figure, axes = panels(3, self.title, width=4.2)
         paper = paper_values("warcraft: loss of best explanation vs alpha", "loss")
         knob = ticks(study.scale.alphas, paper["x"])
-        for axes, measure, label in (
-            (left, "loss", "loss of the best explanation"),
-            (right, "valid", "share of tasks with a valid explanation"),
-        ):
-            sweep = Sweep(axes, knob, _ALPHA, label)
+        charts = {
+            "loss": "loss of the best explanation",
+            "valid": "share of tasks with a valid explanation",
+            "solves": "solver calls (log scale)",
+        }
+        for one, (measure, label) in zip(axes, charts.items(), strict=True):
+            sweep = Sweep(one, knob, _ALPHA, label)
             for search, colour in (("MDMM", MDMM), ("default", DEFAULT)):
                 of = summary[(summary["measure"] == measure) & (summary["search"] == search)]
                 sweep.curve(of, "alpha", f"{search} search", colour)
             if measure == "loss":
                 sweep.paper(paper)
+            if measure == "solves":
+                sweep.logarithmic()
             sweep.legend()
         return {self.name: figure}

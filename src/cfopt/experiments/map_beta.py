@@ -44,20 +44,24 @@ class _AgainstBeta(Experiment):
         ]
 
     def draw(self, study: Study, rows: pd.DataFrame, summary: pd.DataFrame) -> dict[str, Figure]:
-        """The error on the left, how many were found on the right."""
-        figure, (left, right) = panels(2, self.title)
+        """The error, how many were found, and what the solver had to do."""
+        figure, axes = panels(3, self.title, width=4.2)
         paper = paper_values(self.figure, "sphere")
         knob = ticks(study.scale.betas, paper["x"])
-        for axes, measure, label in (
-            (left, self.error, self.error),
-            (right, "valid", "share of tasks with a valid explanation"),
-        ):
-            sweep = Sweep(axes, knob, _BETA, label)
+        charts = {
+            self.error: self.error,
+            "valid": "share of tasks with a valid explanation",
+            "solves": "solver calls (log scale)",
+        }
+        for one, (measure, label) in zip(axes, charts.items(), strict=True):
+            sweep = Sweep(one, knob, _BETA, label)
             for search, colour in _SEARCHES.items():
                 of = summary[(summary["measure"] == measure) & (summary["search"] == search)]
                 sweep.curve(of, "beta", f"{search} search", colour)
-            if axes is left:
+            if measure == self.error:
                 sweep.paper(paper.assign(value=self.factor * paper["value"]))
+            if measure == "solves":
+                sweep.logarithmic()
             sweep.legend()
         return {self.name: figure}
 

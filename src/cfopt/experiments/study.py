@@ -102,10 +102,6 @@ class Study:
         found: T = self._memory[name]
         return found
 
-    def forget(self) -> None:
-        """Release what is held in memory."""
-        self._memory.clear()
-
     def is_done(self, job: Job) -> bool:
         """Whether the result of a job is there."""
         return self._part(job).exists()

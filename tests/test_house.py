@@ -25,6 +25,7 @@ OUTER = (
     "cfopt.cli",
     "cfopt.models.build",
     "cfopt.models.card",
+    "cfopt.report",
     "cfopt.web",
 )
 

@@ -1,0 +1,170 @@
+"""All tasks at a glance: counts, distances, time, and two small charts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+
+from cfopt.explanation import Explanation
+from cfopt.plausibility import KAPPA
+from cfopt.report import svg
+from cfopt.report.sentences import MEANING
+from cfopt.types import Array, Status, counted
+
+#: The bars of the chart of distances, and its size.
+_BINS, _WIDTH, _HEIGHT = 24, 480, 96
+#: The width of the bar of statuses.
+_SHARE = 1000
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many tasks ended in one way."""
+
+    status: Status
+    number: int
+    meaning: str
+
+    @property
+    def slug(self) -> str:
+        """The status as a class."""
+        return self.status.value.replace(" ", "-")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A number worth knowing, and what it is."""
+
+    value: str
+    name: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What is said of all tasks together."""
+
+    lede: str
+    counts: tuple[Count, ...]
+    facts: tuple[Fact, ...]
+    shares: Markup
+    distances: Markup | None
+
+
+def overview(e: Explanation, seconds: float) -> Overview:
+    """Sum up an explanation of any number of rows.
+
+    Arguments:
+        e: the explanation.
+        seconds: what finding it took.
+    """
+    number = Counter(e.status)
+    counts = tuple(
+        Count(status, number[status], MEANING[status]) for status in Status if number[status]
+    )
+    found = (e.valid & (e.steps > 0)).cpu()
+    distances = e.distance.detach().double().cpu().numpy()[found.numpy()]
+    return Overview(
+        lede=_lede(e),
+        counts=counts,
+        facts=tuple(_facts(e, distances, seconds)),
+        shares=_shares(counts, len(e)),
+        distances=_histogram(distances),
+    )
+
+
+def _lede(e: Explanation) -> str:
+    asked, answered = len(e), int(e.valid.sum())
+    if not asked:
+        return "No question was asked."
+    proved = sum(status is Status.PROVED_INFEASIBLE for status in e.status)
+    text = f"{asked:,} {'question' if asked == 1 else 'questions'} asked, {answered:,} answered"
+    if proved:
+        text += f"; of {proved:,} it is proved that no answer exists"
+    open_ = asked - answered - proved
+    return text + (f"; {open_:,} without an answer." if open_ else ".")
+
+
+def _facts(e: Explanation, distances: Array, seconds: float) -> list[Fact]:
+    facts = []
+    if len(e):
+        share = float(e.valid.double().mean())
+        facts.append(Fact(f"{share:.0%}", "answered", f"{int(e.valid.sum()):,} of {len(e):,}"))
+    if len(distances):
+        spread = f"{distances.min():.3g} to {distances.max():.3g}"
+        facts.append(Fact(f"{np.median(distances):.3g}", "median distance", spread))
+        closest = int((e.optimal & (e.steps > 0)).sum())
+        detail = f"of {counted(len(distances), 'change')} found"
+        facts.append(Fact(f"{closest:,}", "proved closest", detail))
+    if e.latent is not None and bool(e.valid.any()):
+        inside = e.in_sphere()[e.valid]
+        detail = f"codes within {KAPPA:g} of the typical norm"
+        facts.append(Fact(f"{float(inside.double().mean()):.0%}", "plausible", detail))
+    each = f"{duration(seconds / len(e))} a task" if len(e) > 1 else ""
+    facts.append(Fact(duration(seconds), "to explain", each))
+    return facts
+
+
+def duration(seconds: float) -> str:
+    """A time as one would say it: "40 ms", "2.5 s", "3 min 20 s", "2 h 5 min"."""
+    if seconds < 1:
+        return f"{1000 * seconds:.2g} ms"
+    if seconds < 59.95:
+        return f"{seconds:.2g} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
+def _shares(counts: tuple[Count, ...], total: int) -> Markup:
+    """One bar, divided as the tasks ended."""
+    gap = 4
+    room = _SHARE - gap * max(len(counts) - 1, 0)
+    # A share of one in a thousand shall still be seen.
+    wide = np.array([max(count.number / max(total, 1) * room, 6) for count in counts])
+    wide = wide * room / wide.sum() if len(wide) else wide
+    parts, x = [], 0.0
+    for count, width in zip(counts, wide.tolist(), strict=True):
+        parts.append(svg.box(x, 0, width, 20, f"share {count.slug}"))
+        x += width + gap
+    label = "How the tasks ended: " + ", ".join(f"{c.number} {c.status}" for c in counts)
+    drawn = svg.picture(_SHARE, 20, label, parts, "shares")
+    return Markup(drawn.replace(" role=", ' preserveAspectRatio="none" role=', 1))
+
+
+def _histogram(distances: Array) -> Markup | None:
+    """How far away the answers are; None for too few to tell."""
+    if len(distances) < 3 or not distances.max() > distances.min():
+        return None
+    bins = min(_BINS, max(5, 2 * round(len(distances) ** 0.5)))
+    # From 0 on, so that a bar's place is a distance and not only a rank.
+    heights, edges = np.histogram(distances, bins=bins, range=(0, float(distances.max())))
+    step = _WIDTH / bins
+    unit = _HEIGHT / heights.max()
+    parts = [
+        svg.box(step * k, _HEIGHT - unit * height, step - 2, unit * height, "tally")
+        for k, height in enumerate(heights.tolist())
+        if height
+    ]
+    median = float(np.median(distances))
+    at = _WIDTH * median / edges[-1]
+    side = "end" if at > _WIDTH / 2 else "start"
+    shift = -6 if side == "end" else 6
+    parts += [
+        svg.path(f"M0 {_HEIGHT + 0.5}H{_WIDTH}", "axis"),
+        svg.path(f"M{svg.number(at)} -14V{_HEIGHT}", "median"),
+        svg.text(at + shift, -6, f"median {median:.3g}", f"median {side}"),
+        svg.text(0, _HEIGHT + 16, "0", "start"),
+        svg.text(_WIDTH, _HEIGHT + 16, f"{edges[-1]:.3g}", "end"),
+    ]
+    label = (
+        f"Distances of {counted(len(distances), 'answer')}: from {distances.min():.3g} to "
+        f"{distances.max():.3g}, median {median:.3g}"
+    )
+    shifted = f'<g transform="translate(0 18)">{"".join(parts)}</g>'
+    return svg.picture(_WIDTH, _HEIGHT + 40, label, [shifted], "histogram")

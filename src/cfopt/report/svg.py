@@ -1,0 +1,70 @@
+"""The few SVG elements that the report draws with; every text is escaped here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from markupsafe import Markup, escape
+
+#: Longer names are cut in pictures; the whole one is shown on pointing.
+_LABEL = 18
+
+
+def picture(width: float, height: float, label: str, parts: Iterable[str], kind: str) -> Markup:
+    """A picture with a text that stands for it.
+
+    Arguments:
+        width, height: of its coordinates; the page says how large it is shown.
+        label: what is seen, for those who cannot see it.
+        parts: its elements, the lowest first.
+        kind: the class by which the page styles it.
+    """
+    return Markup(
+        f'<svg class="{escape(kind)}" viewBox="0 0 {number(width)} {number(height)}" role="img" '
+        f'aria-label="{escape(label)}">{"".join(parts)}</svg>'
+    )
+
+
+def path(data: str, kind: str) -> str:
+    """A path, or nothing where it has no points."""
+    return f'<path class="{kind}" d="{data}"/>' if data else ""
+
+
+def box(x: float, y: float, width: float, height: float, kind: str) -> str:
+    """A rectangle."""
+    return (
+        f'<rect class="{kind}" x="{number(x)}" y="{number(y)}" width="{number(width)}" '
+        f'height="{number(height)}"/>'
+    )
+
+
+def dot(x: float, y: float, radius: float, kind: str) -> str:
+    """A circle."""
+    return f'<circle class="{kind}" cx="{number(x)}" cy="{number(y)}" r="{number(radius)}"/>'
+
+
+def text(x: float, y: float, words: str, kind: str = "") -> str:
+    """A text, cut if it is long."""
+    shown, whole = words, ""
+    if len(words) > _LABEL:
+        shown, whole = words[: _LABEL - 1] + "…", f"<title>{escape(words)}</title>"
+    styled = f' class="{kind}"' if kind else ""
+    return f'<text{styled} x="{number(x)}" y="{number(y)}">{whole}{escape(shown)}</text>'
+
+
+def image(uri: str, x: float, y: float, width: float, height: float) -> str:
+    """An image inside the file."""
+    return (
+        f'<image href="{escape(uri)}" x="{number(x)}" y="{number(y)}" width="{number(width)}" '
+        f'height="{number(height)}" preserveAspectRatio="none"/>'
+    )
+
+
+def shared(name: str) -> str:
+    """What many pictures have in common, drawn once in the file."""
+    return f'<use href="#{name}"/>'
+
+
+def number(value: float) -> str:
+    """A coordinate with no more digits than can be seen."""
+    return f"{value:.1f}".removesuffix(".0")

@@ -1,0 +1,82 @@
+"""From an explanation to a file: the page is filled in, and written whole."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+import cfopt
+from cfopt.explanation import Explanation
+from cfopt.files import write_whole
+from cfopt.problems import GridShortestPath, TerrainShortestPath
+from cfopt.report.drawing import SHADES, common
+from cfopt.report.overview import overview
+from cfopt.report.pictures import ROOM, galleries
+from cfopt.report.sentences import value_word
+from cfopt.report.tasks import task_view
+
+
+def write_report(
+    explanation: Explanation,
+    path: Path,
+    *,
+    title: str,
+    seconds: float,
+    settings: Mapping[str, str],
+    room: int = ROOM,
+) -> Path:
+    """Write a report of all rows: one HTML file that needs no network and no other file.
+
+    Arguments:
+        explanation: what is reported.
+        path: of the file; its folder must exist. What was there is replaced at once.
+        title: of the page.
+        seconds: what finding the explanations took.
+        settings: how they were found, by name, for the foot of the page.
+        room: what all pictures may take together, in bytes; when it is used up, the remaining
+            tasks are drawn as sketches, or not at all.
+    """
+    shown = galleries(explanation, room)
+    style, script = _text("style.css"), _text("script.js")
+    page = _environment().get_template("report.html")
+    html = page.render(
+        title=title,
+        overview=overview(explanation, seconds),
+        tasks=[task_view(explanation, row, gallery) for row, gallery in enumerate(shown)],
+        settings=settings,
+        contrasts=explanation.criterion.contrasts,
+        value=value_word(explanation),
+        common=common(explanation.problem),
+        shades=range(SHADES),
+        shaded=isinstance(explanation.problem, GridShortestPath | TerrainShortestPath),
+        rated=explanation.latent is not None,
+        thinned=sum(gallery.thinned for gallery in shown),
+        style=Markup(style),
+        script=Markup(script),
+        # Only this script runs, whatever the data hold.
+        allowed=f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}",
+        version=cfopt.__version__,
+    )
+    write_whole(path, html.encode())
+    return path
+
+
+def _environment() -> Environment:
+    return Environment(
+        loader=FunctionLoader(_text),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _text(name: str) -> str:
+    """A file of the package's templates."""
+    return (files("cfopt.report") / "templates" / name).read_text(encoding="utf-8")

@@ -43,7 +43,8 @@ def draw_columns(problem: Any, panel: Panel) -> Markup:
             scale.bar(filled[k], y, f"bar strong {panel.strong.role}"),
             scale.bar(outlined[k], y, f"bar weak {other.role}") if panel.weak else "",
         ]
-        parts.append(svg.text(_NAMES + _ROOM + 6, y + 9, f"{panel.prices[j]:.3g}", "price"))
+        price = svg.signed(f"{panel.prices[j]:.3g}")
+        parts.append(svg.text(_NAMES + _ROOM + 6, y + 9, price, "price"))
     height = _HEIGHT * max(len(columns), 1) + 4
     parts.append(svg.path(f"M{svg.number(scale.at(0))} 0V{height}", "axis"))
     return svg.picture(_NAMES + _ROOM + 48, height, panel.label, parts, "bars")
@@ -55,7 +56,8 @@ def shown_of(problem: Any, panel: Panel) -> str:
     total = len(panel.prices)
     if isinstance(problem, Knapsack):
         shown = len(_items(panel.strong.decision, other.decision))
-        return "" if shown == total else f"{shown} of {total} items."
+        which = "" if shown == total else f" ({shown} of {total})"
+        return f"Bars and numbers: the value of each item{which}."
     differ = int((np.abs(panel.strong.decision - other.decision) > 1e-9).sum())
     shown = len(_differing(panel.prices, panel.strong.decision, other.decision))
     if not differ:

@@ -122,11 +122,10 @@ def _(problem: TerrainShortestPath, panel: Panel) -> Markup:
 
 
 def _terrain(problem: TerrainShortestPath, panel: Panel, ground: list[str]) -> Markup:
-    lines = []
-    for line, kind in _styled(panel):
-        data = _track(problem, line.decision)
-        # A pale rim, so that a line is seen on any ground.
-        lines += [svg.path(data, f"{kind} rim"), svg.path(data, kind)]
+    tracks = [(_track(problem, line.decision), kind) for line, kind in _styled(panel)]
+    # Pale rims, so that lines are seen on any ground; below all lines, or one would cut another.
+    rims = [svg.path(data, f"{kind} rim") for data, kind in tracks]
+    lines = rims + [svg.path(data, kind) for data, kind in tracks]
     edge = _ruler(problem)
     width, height = (_CELL * size + edge + 1 for size in (problem.cols, problem.rows))
     parts = [*ground, *lines, svg.shared(PLACES)]

@@ -51,9 +51,9 @@ def decision_name(problem: Any, decision: Array, beside: Array | None = None) ->
     if not len(taken):
         return "no item" if isinstance(problem, Knapsack) else "nothing"
     if len(taken) > _SPELLED and beside is not None and np.isfinite(beside).all():
-        own = np.flatnonzero((np.abs(decision - beside) > 1e-9) & (np.abs(decision) > 1e-9))
-        if len(own):
-            return f"{_with_values(problem, decision, own, hints=True)} among {len(taken)}"
+        telling = taken[np.abs(decision - beside)[taken] > 1e-9]
+        if len(telling):
+            return f"{_with_values(problem, decision, telling, hints=True)} among {len(taken)}"
     return _with_values(problem, decision, taken, hints=len(taken) > _SPELLED)
 
 

@@ -84,34 +84,41 @@ def _lede(e: Explanation) -> str:
     text = f"{asked:,} {'question' if asked == 1 else 'questions'} asked, {answered:,} answered"
     if proved:
         text += f"; of {proved:,} it is proved that no answer exists"
-    open_ = asked - answered - proved
-    return text + (f"; {open_:,} without an answer." if open_ else ".")
+    rest = asked - answered - proved
+    return text + (f"; {rest:,} left without an answer." if rest else ".")
 
 
 def _facts(e: Explanation, distances: Array, seconds: float) -> list[Fact]:
     facts = []
     if len(e):
-        share = float(e.valid.double().mean())
-        facts.append(Fact(f"{share:.0%}", "answered", f"{int(e.valid.sum()):,} of {len(e):,}"))
+        answered = int(e.valid.sum())
+        detail = f"{answered:,} of {len(e):,}"
+        facts.append(Fact(percent(answered, len(e)), "Answered", detail))
     if len(distances):
         spread = f"{distances.min():.3g} to {distances.max():.3g}"
-        facts.append(Fact(f"{np.median(distances):.3g}", "median distance", spread))
+        facts.append(Fact(f"{np.median(distances):.3g}", "Median distance", spread))
         closest = int((e.optimal & (e.steps > 0)).sum())
         detail = f"of {counted(len(distances), 'change')} found"
-        facts.append(Fact(f"{closest:,}", "proved closest", detail))
+        facts.append(Fact(f"{closest:,}", "Proved closest", detail))
     if e.latent is not None and bool(e.valid.any()):
         inside = e.in_sphere()[e.valid]
         detail = f"codes within {KAPPA:g} of the typical norm"
-        facts.append(Fact(f"{float(inside.double().mean()):.0%}", "plausible", detail))
+        facts.append(Fact(percent(int(inside.sum()), len(inside)), "Plausible", detail))
     each = f"{duration(seconds / len(e))} a task" if len(e) > 1 else ""
-    facts.append(Fact(duration(seconds), "to explain", each))
+    facts.append(Fact(duration(seconds), "Time to explain", each))
     return facts
+
+
+def percent(part: int, whole: int) -> str:
+    """A share in percent; 100% is all of them, and 0% is none."""
+    share = 100 * part / whole
+    return f"{share:.0f}%" if part in (0, whole) else f"{min(max(share, 0.1), 99.9):.3g}%"
 
 
 def duration(seconds: float) -> str:
     """A time as one would say it: "40 ms", "2.5 s", "3 min 20 s", "2 h 5 min"."""
     if seconds < 1:
-        return f"{1000 * seconds:.2g} ms"
+        return f"{1000 * seconds:.2g} ms" if seconds < 0.0995 else f"{1000 * seconds:.0f} ms"
     if seconds < 59.95:
         return f"{seconds:.2g} s" if seconds < 9.95 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -133,8 +140,7 @@ def _shares(counts: tuple[Count, ...], total: int) -> Markup:
         parts.append(svg.box(x, 0, width, 20, f"share {count.slug}"))
         x += width + gap
     label = "How the tasks ended: " + ", ".join(f"{c.number} {c.status}" for c in counts)
-    drawn = svg.picture(_SHARE, 20, label, parts, "shares")
-    return Markup(drawn.replace(" role=", ' preserveAspectRatio="none" role=', 1))
+    return svg.picture(_SHARE, 20, label, parts, "shares", stretched=True)
 
 
 def _histogram(distances: Array) -> Markup | None:

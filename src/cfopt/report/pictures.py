@@ -115,7 +115,7 @@ def _pictures(one: Explanation) -> Iterable[Picture]:
         if not clash and _moved(one):
             uri = change_uri(one.x0[0], one.x[0])
             drawing = draw(one.problem, _on(after, uri))
-            yield Picture("Where it changed", drawing, "Purple: the stronger, the more.")
+            yield Picture("Where it changed", drawing, "The more purple, the larger the change.")
             yield Picture("Predicted costs before", draw(one.problem, before))
             yield Picture("Predicted costs after", draw(one.problem, after))
         return

@@ -28,6 +28,8 @@ MEANING = {
 }
 #: How many rivals and limits a proof names.
 _NAMED = 6
+#: Names up to this length are repeated in a verdict.
+_SHORT = 32
 
 
 def names(e: Explanation) -> tuple[str, str]:
@@ -65,8 +67,31 @@ def verdict(e: Explanation) -> str:
         )
         by = f" by a margin of {100 * e.margin:g}%" if e.margin > 0 else ""
         return f"{where} {goal}{by}."
-    message = e.message[0].rstrip(".")
+    return (_success(e) if e.status[0] is Status.VALID else "") or _sentence(e.message[0])
+
+
+def _sentence(message: str) -> str:
+    message = message.rstrip(".")
     return message[:1].upper() + message[1:] + "."
+
+
+def _success(e: Explanation) -> str:
+    """What holds at x, with names; "" where the message itself must do."""
+    decided, wanted = names(e)
+    level, kind = bool(e.tie[0]), noun(e.problem)
+    # The question above has named them: what is long is not said twice.
+    decided = decided if len(decided) <= _SHORT else "the decision"
+    wanted = wanted if len(wanted) <= _SHORT else "it"
+    if isinstance(e.criterion, Absolute):
+        how = f"been as good as any {kind}" if level else f"been the best {kind}"
+        return f"With what changed below, {wanted} would have {how}."
+    if isinstance(e.criterion, Relative):
+        how = "been level with" if level else "beaten"
+        return f"With what changed below, {wanted} would have {how} {decided}."
+    if isinstance(e.criterion, Epsilon) and not bool(same_decision(e.decision, e.factual)[0]):
+        off = f"{100 * e.criterion.epsilon:g}%"
+        return f"With what changed below, {decided} would have been at least {off} off the best."
+    return ""
 
 
 def proof(e: Explanation) -> list[str]:

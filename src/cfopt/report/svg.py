@@ -10,7 +10,14 @@ from markupsafe import Markup, escape
 _LABEL = 18
 
 
-def picture(width: float, height: float, label: str, parts: Iterable[str], kind: str) -> Markup:
+def picture(
+    width: float,
+    height: float,
+    label: str,
+    parts: Iterable[str],
+    kind: str,
+    stretched: bool = False,
+) -> Markup:
     """A picture with a text that stands for it.
 
     Arguments:
@@ -18,10 +25,12 @@ def picture(width: float, height: float, label: str, parts: Iterable[str], kind:
         label: what is seen, for those who cannot see it.
         parts: its elements, the lowest first.
         kind: the class by which the page styles it.
+        stretched: whether it fills whatever shape the page gives it.
     """
+    ratio = ' preserveAspectRatio="none"' if stretched else ""
     return Markup(
-        f'<svg class="{escape(kind)}" viewBox="0 0 {number(width)} {number(height)}" role="img" '
-        f'aria-label="{escape(label)}">{"".join(parts)}</svg>'
+        f'<svg class="{escape(kind)}" viewBox="0 0 {number(width)} {number(height)}"{ratio} '
+        f'role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>'
     )
 
 
@@ -63,6 +72,11 @@ def image(uri: str, x: float, y: float, width: float, height: float) -> str:
 def shared(name: str) -> str:
     """What many pictures have in common, drawn once in the file."""
     return f'<use href="#{name}"/>'
+
+
+def signed(words: str) -> str:
+    """A number with a minus that is as wide as a plus."""
+    return words.replace("-", "\N{MINUS SIGN}")
 
 
 def number(value: float) -> str:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
+from cfopt.criteria import Absolute
 from cfopt.errors import InputError
 from cfopt.explanation import Explanation
 from cfopt.plots.map_explanation import digits
 from cfopt.plots.parts import host, prices
-from cfopt.report import sentences
+from cfopt.report import sentences, svg
 from cfopt.report.images import change_words, has_images
 from cfopt.report.naming import column_name, decision_name
 from cfopt.report.pictures import Gallery, same
 from cfopt.types import Array, Status
 
+#: What moved, from where, to where, and by how much.
+Move: TypeAlias = tuple[str, float, float, float]
 #: How many changes a task lists.
 _LISTED = 8
 
@@ -59,12 +63,14 @@ class Changes:
         words: a sentence in place of, or above, the table.
         rows: the largest changes.
         more: how many smaller ones there are.
+        of: what is said before a name where the table is not at hand.
     """
 
     title: str
     words: str
     rows: tuple[Change, ...] = ()
     more: int = 0
+    of: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,17 +106,36 @@ class TaskView:
         if not self.changes.rows or self.status is Status.PROVED_INFEASIBLE:
             return ""
         first = self.changes.rows[0]
-        return f"{first.name} {first.change:+.3g}"
+        return f"{self.changes.of}{first.name} " + svg.signed(f"{first.change:+.3g}")
 
 
-def task_view(e: Explanation, row: int, gallery: Gallery) -> TaskView:
-    """What is said of one row.
+def task_views(e: Explanation, shown: list[Gallery]) -> list[TaskView]:
+    """What is said of every row.
 
     Arguments:
         e: the explanation.
-        row: its number.
-        gallery: its pictures.
+        shown: the pictures of every row.
     """
+    moves = feature_moves(e)
+    return [_view(e, row, shown[row], moves[row]) for row in range(len(e))]
+
+
+def feature_moves(e: Explanation) -> list[list[Move]]:
+    """The features that moved in every row, the largest first; none for images."""
+    moves: list[list[Move]] = [[] for _ in range(len(e))]
+    if not len(e) or has_images(e):
+        return moves
+    # One table of all rows, as one a row would take a thousand times as long to set up; numbered,
+    # as labels may occur twice.
+    table = replace(e, labels=None).table()
+    numbers = table["row"].astype(int) if "row" in table else [0] * len(table)
+    columns = (table[name].tolist() for name in ("feature", "before", "after", "change"))
+    for row, *move in zip(numbers, *columns, strict=True):
+        moves[row].append((str(move[0]), float(move[1]), float(move[2]), float(move[3])))
+    return moves
+
+
+def _view(e: Explanation, row: int, gallery: Gallery, moves: list[Move]) -> TaskView:
     one = e[row]
     distance = float(one.distance[0])
     told = one.status[0] is not Status.PROVED_INFEASIBLE and math.isfinite(distance)
@@ -124,7 +149,7 @@ def task_view(e: Explanation, row: int, gallery: Gallery) -> TaskView:
         distance=distance if told else None,
         steps=int(one.steps[0]),
         compared=tuple(_compared(one)),
-        changes=_changes(one),
+        changes=_changes(one, moves),
         proof=tuple(sentences.proof(one)),
         plausibility=tuple(sentences.plausibility(one)),
         rating="" if one.status[0] is Status.PROVED_INFEASIBLE else sentences.rating(one),
@@ -157,7 +182,8 @@ def _compared(one: Explanation) -> list[Compared]:
             rows.append(_one(one, f"rival{k}", "In its way", name, before, after, y))
     elif sentences.chosen_elsewhere(one):
         y = host(one.decision[0])
-        what = "Level with it" if one.tie[0] and one.valid[0] else "Chosen after"
+        level = isinstance(one.criterion, Absolute) and bool(one.tie[0])
+        what = "Level with it" if level else "Chosen after"
         name = decision_name(one.problem, y, host(one.factual[0]))
         rows.append(_one(one, "third", what, name, before, after, y))
     return rows
@@ -171,7 +197,7 @@ def _one(
     return Compared(role, what, name, digits(float(before @ y)), then)
 
 
-def _changes(one: Explanation) -> Changes:
+def _changes(one: Explanation, moves: list[Move]) -> Changes:
     """The features that moved most; for images a sentence, and the costs that moved most."""
     if one.status[0] in (Status.REJECTED, Status.PROVED_INFEASIBLE):
         return Changes("What changed", "")
@@ -184,13 +210,12 @@ def _changes(one: Explanation) -> Changes:
             (column_name(one.problem, int(j)), before[j], after[j], after[j] - before[j])
             for j in moved
         ]
-        return _table("Predicted costs that changed most", words, rows)
-    table = one.table()
-    words = "" if len(table) else "Nothing changed."
-    return _table("What changed", words, list(table.itertuples(index=False, name=None)))
+        table = _table("Predicted costs that changed most", words, rows)
+        return replace(table, of="cost of ")
+    return _table("What changed", "" if moves else "Nothing changed.", moves)
 
 
-def _table(title: str, words: str, rows: list[tuple[str, float, float, float]]) -> Changes:
+def _table(title: str, words: str, rows: list[Move]) -> Changes:
     shown = rows[:_LISTED]
     largest = max((abs(change) for *_, change in shown), default=1.0) or 1.0
     listed = tuple(

@@ -19,7 +19,7 @@ from cfopt.report.drawing import SHADES, common
 from cfopt.report.overview import overview
 from cfopt.report.pictures import ROOM, galleries
 from cfopt.report.sentences import value_word
-from cfopt.report.tasks import task_view
+from cfopt.report.tasks import task_views
 
 
 def write_report(
@@ -48,7 +48,7 @@ def write_report(
     html = page.render(
         title=title,
         overview=overview(explanation, seconds),
-        tasks=[task_view(explanation, row, gallery) for row, gallery in enumerate(shown)],
+        tasks=task_views(explanation, shown),
         settings=settings,
         contrasts=explanation.criterion.contrasts,
         value=value_word(explanation),
@@ -63,7 +63,7 @@ def write_report(
         allowed=f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}",
         version=cfopt.__version__,
     )
-    write_whole(path, html.encode())
+    write_whole(path, html.encode("utf-8", "replace"))
     return path
 
 

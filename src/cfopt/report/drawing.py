@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from cfopt.plots.maps import route
 from cfopt.problems import GridShortestPath, TerrainShortestPath
 from cfopt.report import svg
 from cfopt.report.bars import draw_columns
-from cfopt.report.naming import column_letters, place
+from cfopt.report.naming import column_letters, place, walk
 from cfopt.report.scene import Line, Panel
 from cfopt.types import Array
 
@@ -134,7 +133,7 @@ def _terrain(problem: TerrainShortestPath, panel: Panel, ground: list[str]) -> M
 
 def _track(problem: TerrainShortestPath, decision: Array) -> str:
     """A route as one line; cells that form none as dots."""
-    cells = route(problem, decision)
+    cells = walk(problem, decision)
     middle = _ruler(problem) + _CELL / 2
     if cells is None:
         visits = np.nan_to_num(decision).reshape(problem.rows, problem.cols) > 1e-4

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
+from functools import lru_cache, singledispatch
 from typing import Any
 
 import numpy as np
 
 from cfopt.plots.maps import route
 from cfopt.problems import GridShortestPath, Knapsack, TerrainShortestPath
+from cfopt.problems.terrain import Cell
 from cfopt.types import Array
 
 #: Up to this many parts a decision is spelled out.
@@ -148,7 +149,17 @@ def _(problem: GridShortestPath, decision: Array) -> list[str] | None:
 
 @stops.register
 def _(problem: TerrainShortestPath, decision: Array) -> list[str] | None:
-    cells = route(problem, decision)
+    cells = walk(problem, decision)
     if cells is None:
         return None
     return [place(i, j, problem.rows, problem.cols) for i, j in cells]
+
+
+def walk(problem: TerrainShortestPath, decision: Array) -> list[Cell] | None:
+    """The visited cells in order, None if they form no simple path; a page asks many times."""
+    return _walk(problem, np.ascontiguousarray(decision, dtype=np.float64).tobytes())
+
+
+@lru_cache(maxsize=4096)
+def _walk(problem: TerrainShortestPath, decision: bytes) -> list[Cell] | None:
+    return route(problem, np.frombuffer(decision))

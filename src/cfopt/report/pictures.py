@@ -20,7 +20,7 @@ from cfopt.report.drawing import draw, sketch
 from cfopt.report.images import change_uri, has_images, image_uri
 from cfopt.report.naming import listing
 from cfopt.report.scene import Line, Panel
-from cfopt.report.sentences import chosen_elsewhere, names
+from cfopt.report.sentences import chosen_elsewhere, names, third_role
 from cfopt.types import Array, Status
 
 #: What all pictures of a report may take together, in bytes.
@@ -29,7 +29,6 @@ ROOM = 12_000_000
 _ROLES = {
     "factual": "decided",
     "other": "asked for",
-    "third": "chosen after",
     "rival1": "one in its way",
     "rival2": "another",
 }
@@ -166,7 +165,9 @@ def _caption(one: Explanation, panel: Panel) -> str:
     """What is seen, and in which line: also for those who cannot tell the colours apart."""
     problem = one.problem
     routes = isinstance(problem, GridShortestPath | TerrainShortestPath)
-    said = _ROLES | ({} if one.criterion.contrasts else {"other": "best there"})
+    said = _ROLES | {"third": third_role(one)}
+    if not one.criterion.contrasts:
+        said["other"] = "best there"
     front, back = ("Thick", "dashed") if routes else ("Filled", "outlined")
     beside = [said[line.role] for line in (panel.weak if routes else panel.weak[:1])]
     legend = f"{front}: {said[panel.strong.role]}"

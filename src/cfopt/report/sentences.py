@@ -214,6 +214,12 @@ def value_word(e: Explanation) -> str:
     return "Cost" if e.sense is Sense.MIN else "Worth"
 
 
+def third_role(e: Explanation) -> str:
+    """What a decision at x that is neither of the two is: as good as the alternative, or chosen."""
+    level = isinstance(e.criterion, Absolute) and bool(e.tie[0])
+    return "level with it" if level else "chosen after"
+
+
 def chosen_elsewhere(e: Explanation) -> bool:
     """Whether what is decided at x is neither of the two decisions that are compared."""
     known = bool(e.decision.isfinite().all())

@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cfopt.criteria import Absolute
 from cfopt.errors import InputError
 from cfopt.explanation import Explanation
 from cfopt.plots.map_explanation import digits
@@ -182,8 +181,7 @@ def _compared(one: Explanation) -> list[Compared]:
             rows.append(_one(one, f"rival{k}", "In its way", name, before, after, y))
     elif sentences.chosen_elsewhere(one):
         y = host(one.decision[0])
-        level = isinstance(one.criterion, Absolute) and bool(one.tie[0])
-        what = "Level with it" if level else "Chosen after"
+        what = sentences.third_role(one).capitalize()
         name = decision_name(one.problem, y, host(one.factual[0]))
         rows.append(_one(one, "third", what, name, before, after, y))
     return rows

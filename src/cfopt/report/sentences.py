@@ -101,6 +101,12 @@ def proof(e: Explanation) -> list[str]:
         return []
     if status is Status.PROVED_INFEASIBLE:
         return _clash(e)
+    return _nearness(e) + (["The two sides are level there."] if bool(e.tie[0]) else [])
+
+
+def _nearness(e: Explanation) -> list[str]:
+    """What is proved about how near an answer can be."""
+    status = e.status[0]
     loss, bound = float(e.loss[0]), float(e.bound[0])
     if bool(e.optimal[0]):
         return ["No nearer context would do: this is the closest explanation there is."]

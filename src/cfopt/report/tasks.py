@@ -91,7 +91,6 @@ class TaskView:
     rating: str
     effort: str
     gallery: Gallery
-    tie: bool
     optimal: bool
 
     @property
@@ -154,7 +153,6 @@ def _view(e: Explanation, row: int, gallery: Gallery, moves: list[Move]) -> Task
         rating="" if one.status[0] is Status.PROVED_INFEASIBLE else sentences.rating(one),
         effort=sentences.effort(one),
         gallery=gallery,
-        tie=bool(one.tie[0]),
         optimal=bool(one.optimal[0]),
     )
 

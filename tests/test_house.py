@@ -20,12 +20,14 @@ PACKAGE = ROOT / "src" / "cfopt"
 #: What may import the core, but never the reverse.
 OUTER = (
     "cfopt.__main__",
+    "cfopt.app",
     "cfopt.demo",
     "cfopt.experiments",
     "cfopt.cli",
     "cfopt.models.build",
     "cfopt.models.card",
     "cfopt.report",
+    "cfopt.running",
     "cfopt.web",
 )
 

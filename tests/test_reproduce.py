@@ -23,11 +23,11 @@ from rich.console import Console
 import cfopt
 from cfopt.errors import StorageError
 from cfopt.experiments.job import in_order
-from cfopt.experiments.pace import Pace, duration
 from cfopt.experiments.paper import SOURCE
 from cfopt.experiments.reproduce import reproduce
 from cfopt.experiments.scale import PAPER, QUICK
 from cfopt.experiments.study import Study
+from cfopt.running.pace import Pace, duration
 from counting import (
     ALONE,
     EVENTS,

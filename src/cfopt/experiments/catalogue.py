@@ -13,7 +13,6 @@ from cfopt.experiments.map_boxes import Boxes
 from cfopt.experiments.map_latents import Latents
 from cfopt.experiments.map_pictures import Adversarial, Galleries
 from cfopt.experiments.map_sphere import Mass, Region
-from cfopt.experiments.names import nearest
 from cfopt.experiments.table_grid import GridDepth, GridEpsilon, GridFeatures, GridSize
 from cfopt.experiments.table_knapsack import (
     KnapsackDepth,
@@ -21,6 +20,7 @@ from cfopt.experiments.table_knapsack import (
     KnapsackFeatures,
     KnapsackItems,
 )
+from cfopt.running.names import nearest
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment

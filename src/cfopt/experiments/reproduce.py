@@ -13,9 +13,9 @@ from cfopt.errors import CfoptError, StorageError
 from cfopt.experiments.checks import write_claims
 from cfopt.experiments.experiment import Experiment
 from cfopt.experiments.job import Job, in_order
-from cfopt.experiments.pace import Bar, Lines, Pace, duration
 from cfopt.experiments.results import write_results
 from cfopt.experiments.study import Study
+from cfopt.running.pace import Bar, Lines, Pace, duration
 
 #: Of the file system: no other job would fare better.
 _BROKEN = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
@@ -83,7 +83,7 @@ class _Run:
 
     def _do(self, job: Job) -> None:
         cost, start = self.costs[job], time.perf_counter()
-        self.display.started(job)
+        self.display.started(job.name)
 
         def report(part: float) -> None:
             self.pace.moved(cost * min(max(part, 0.0), 1.0))
@@ -96,7 +96,7 @@ class _Run:
             self.pace.dropped(cost)
             return
         self.pace.finished(cost)
-        self.display.finished(job, time.perf_counter() - start)
+        self.display.finished(job.name, time.perf_counter() - start)
 
     def _fail(self, what: Job | Experiment, error: Exception) -> None:
         """Keep in mind what went wrong, unless nothing else can go well."""

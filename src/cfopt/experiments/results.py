@@ -13,8 +13,9 @@ from matplotlib.figure import Figure
 from cfopt.experiments.experiment import Experiment
 from cfopt.experiments.job import in_order
 from cfopt.experiments.paper import SOURCE
-from cfopt.experiments.study import Study, surroundings
+from cfopt.experiments.study import Study
 from cfopt.files import write_whole
+from cfopt.running.surroundings import surroundings
 
 
 def write_results(experiment: Experiment, study: Study) -> list[Path]:

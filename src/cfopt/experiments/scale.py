@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cfopt.errors import InputError
-from cfopt.experiments.names import nearest
+from cfopt.running.names import nearest
 
 
 @dataclass(frozen=True)

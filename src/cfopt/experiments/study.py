@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-import platform
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
-import highspy
 import pandas as pd
-import torch
 
-import cfopt
 from cfopt.errors import InputError
 from cfopt.experiments.job import Job, Report
 from cfopt.experiments.scale import Scale
-from cfopt.files import check_room, write_whole
+from cfopt.files import write_whole
+from cfopt.running.folder import claim
 
 T = TypeVar("T")
 #: What a study of the standard scale leaves behind, models included, in bytes.
@@ -58,42 +54,12 @@ class Study:
 
     def _claim(self) -> None:
         """Take the folder, unless it holds something else."""
-        path = self.folder / "settings.json"
+        claim(self.folder, self.settings(), kind="a reproduction", room=_ROOM)
         try:
-            if self.folder.exists() and not self.folder.is_dir():
-                raise InputError(f"{self.folder} is a file. Pass a folder for the results.")
-            if path.exists():
-                self._check(path)
-            # Hidden files do not count: a kill may leave one, and some systems make them.
-            elif self.folder.exists() and any(self.folder.glob("[!.]*")):
-                raise InputError(
-                    f"{self.folder} holds files, but no settings.json of a reproduction. Pass an "
-                    "empty or a new folder with --out."
-                )
-            self.folder.mkdir(parents=True, exist_ok=True)
-            check_room(self.folder, _ROOM)
-            if not path.exists():
-                write_whole(path, json.dumps(self.settings(), indent=1).encode())
             for place in (self.models, self.parts):
                 place.mkdir(exist_ok=True)
         except OSError as error:
             raise InputError(f"The folder {self.folder} cannot be used: {error}.") from error
-
-    def _check(self, path: Path) -> None:
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-            theirs = {**found.pop("scale"), **found}
-        except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
-            raise InputError(f"{path} cannot be read: {error}. Pass another --out.") from error
-        mine = self.settings()
-        mine = {**mine.pop("scale"), **mine}
-        other = [name for name in mine if theirs.get(name) != mine[name]]
-        if other:
-            told = "; ".join(f"{k} was {theirs.get(k)}, is {mine[k]}" for k in other[:3])
-            raise InputError(
-                f"{self.folder} holds results of another configuration: {told}. Pass the same "
-                "settings to go on with them, or another folder with --out."
-            )
 
     def remember(self, name: str, make: Callable[[], T]) -> T:
         """What `make` returns, made once and held in memory."""
@@ -138,25 +104,3 @@ class Study:
                 f"The result {path} cannot be read: {error}. Delete it to have it made again."
             ) from error
         return content
-
-
-def surroundings() -> dict[str, Any]:
-    """Versions, cores, and the commit if this is a checkout."""
-    return {
-        "cfopt": cfopt.__version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "highspy": highspy.Highs().version(),
-        "cores": torch.get_num_threads(),
-        "commit": _commit(),
-    }
-
-
-def _commit() -> str | None:
-    """The commit of this checkout, marked if files differ from it; None outside of one."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip() or None

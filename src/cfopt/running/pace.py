@@ -1,7 +1,8 @@
-"""How far a reproduction is, and how long it will still take."""
+"""How far a long run is, and how long it will still take."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 
@@ -9,8 +10,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Column
 from rich.text import Text
-
-from cfopt.experiments.job import Job
 
 #: The part of the whole for which the jobs' own estimates are trusted as much as the clock.
 _TRUST = 0.05
@@ -24,13 +23,18 @@ class Pace:
     it. What was done before is no part of it.
 
     Arguments:
-        seconds: estimates, of the jobs to do.
+        seconds: estimates, of the jobs to do; any unit of work will do where they are not trusted.
         clock: seconds since whenever.
+        trust: the part of the whole that stands for p.
     """
 
     def __init__(
-        self, seconds: Sequence[float], clock: Callable[[], float] = time.monotonic
+        self,
+        seconds: Sequence[float],
+        clock: Callable[[], float] = time.monotonic,
+        trust: float = _TRUST,
     ) -> None:
+        self._trust = trust
         self._whole, self._done, self._running = float(sum(seconds)), 0.0, 0.0
         self._clock, self._start = clock, clock()
         self._note()
@@ -58,6 +62,12 @@ class Pace:
         return 1 - rest / self._whole if self._whole > 0 and rest > 1e-9 * self._whole else 1.0
 
     @property
+    def rate(self) -> float:
+        """How much is done in a second, on average; 0 where nothing is yet."""
+        elapsed = self.elapsed
+        return (self._done + self._running) / elapsed if elapsed > 0 else 0.0
+
+    @property
     def elapsed(self) -> float:
         """Seconds so far."""
         return self._clock() - self._start
@@ -68,7 +78,7 @@ class Pace:
         return max(0.0, self._left - (self._clock() - self._noted))
 
     def _note(self) -> None:
-        done, trust = self._done + self._running, _TRUST * self._whole
+        done, trust = self._done + self._running, self._trust * self._whole
         rest = max(0.0, self._whole - done)
         speed = (self.elapsed + trust) / (done + trust) if done + trust > 0 else 1.0
         self._left, self._noted = rest * speed, self._clock()
@@ -83,17 +93,30 @@ def duration(seconds: float) -> str:
 
 
 class Lines:
-    """One line for each finished job: for files and pipes; a context manager around the jobs.
+    """A line for what is finished: for files and pipes; a context manager around the run.
 
     Arguments:
         console: where to.
-        pace: of the jobs to do.
-        total: how many jobs are to do.
+        pace: of what is to do.
+        total: how many pieces are to do.
+        noun: what a piece is called.
+        rated: whether to tell how many pieces are done in a second.
+        every: seconds between two lines, at least; the last one is told in any case.
     """
 
-    def __init__(self, console: Console, pace: Pace, total: int) -> None:
-        self.console, self.pace, self.total = console, pace, total
+    def __init__(
+        self,
+        console: Console,
+        pace: Pace,
+        total: int,
+        *,
+        noun: str = "job",
+        rated: bool = False,
+        every: float = 0.0,
+    ) -> None:
+        self.console, self.pace, self.total, self.noun = console, pace, total, noun
         self.count = 0
+        self._rated, self._every, self._told = rated, every, -math.inf
 
     def __enter__(self) -> Lines:
         return self
@@ -101,20 +124,27 @@ class Lines:
     def __exit__(self, *error: object) -> None:
         """Nothing is left open."""
 
-    def started(self, job: Job) -> None:
+    def started(self, name: str) -> None:
         """A job begins: nothing is said of it yet."""
 
     def moved(self) -> None:
         """The pace has changed within a job: nothing is said of it either."""
 
-    def finished(self, job: Job, seconds: float) -> None:
-        """A job is done, after so many seconds: the share done, the time left, and its name."""
-        self.count += 1
+    def finished(self, name: str, seconds: float, pieces: int = 1) -> None:
+        """Some pieces are done, after so many seconds: the share, the time left, and their name."""
+        self.count += pieces
+        if self.pace.elapsed - self._told < self._every and self.count < self.total:
+            return
+        self._told = self.pace.elapsed
         self.say(
-            f"{_percent(self.pace)} done, {self.count} of {self.total} jobs in "
-            f"{duration(self.pace.elapsed)}, about {duration(self.pace.left)} left: {job.name} "
-            f"({duration(seconds)})"
+            f"{_percent(self.pace)} done, {self.count} of {self.total} {self.noun}s in "
+            f"{self.times()}: {name} ({duration(seconds)})"
         )
+
+    def times(self) -> str:
+        """How long it took and will take, and the rate where it is told."""
+        rate = f"{self.pace.rate:.3g} {self.noun}s/s, " if self._rated else ""
+        return f"{duration(self.pace.elapsed)}, {rate}about {duration(self.pace.left)} left"
 
     def say(self, line: str) -> None:
         """Print a line that stays."""
@@ -122,10 +152,19 @@ class Lines:
 
 
 class Bar(Lines):
-    """A bar at the foot of the terminal, with the job that is running."""
+    """A bar at the foot of the terminal, with what is running."""
 
-    def __init__(self, console: Console, pace: Pace, total: int) -> None:
-        super().__init__(console, pace, total)
+    def __init__(
+        self,
+        console: Console,
+        pace: Pace,
+        total: int,
+        *,
+        noun: str = "job",
+        rated: bool = False,
+        every: float = 0.0,
+    ) -> None:
+        super().__init__(console, pace, total, noun=noun, rated=rated, every=every)
         name = Column(ratio=1, no_wrap=True, overflow="ellipsis")
         self._progress = Progress(
             BarColumn(20),
@@ -145,22 +184,22 @@ class Bar(Lines):
         """Leave the bar as it stands."""
         self._progress.stop()
 
-    def started(self, job: Job) -> None:
-        """Name the job."""
-        self._progress.update(self._bar, description=job.name)
+    def started(self, name: str) -> None:
+        """Name what is running."""
+        self._progress.update(self._bar, description=name)
 
     def moved(self) -> None:
         """Move the bar."""
         self._progress.update(self._bar, completed=self.pace.share)
 
-    def finished(self, job: Job, seconds: float) -> None:
-        """Count the job."""
-        self.count += 1
+    def finished(self, name: str, seconds: float, pieces: int = 1) -> None:
+        """Count the pieces."""
+        self.count += pieces
         self._progress.update(self._bar, completed=self.pace.share, description="")
 
 
 class _Times(ProgressColumn):
-    """Share, jobs, time elapsed and time left."""
+    """Share, pieces, time elapsed and time left."""
 
     def __init__(self, bar: Bar) -> None:
         super().__init__(Column(no_wrap=True))
@@ -168,11 +207,8 @@ class _Times(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         """As the pace says."""
-        pace, of = self._of.pace, self._of
-        return Text(
-            f"{_percent(pace)} {of.count}/{of.total} jobs, {duration(pace.elapsed)}, "
-            f"about {duration(pace.left)} left"
-        )
+        of = self._of
+        return Text(f"{_percent(of.pace)} {of.count}/{of.total} {of.noun}s, {of.times()}")
 
 
 def _percent(pace: Pace) -> str:

@@ -1,0 +1,90 @@
+"""A folder that belongs to one run: its settings say which, and any other run is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cfopt.errors import InputError
+from cfopt.files import check_room, write_whole
+
+#: The file that tells which run a folder belongs to.
+SETTINGS = "settings.json"
+#: How much of a setting a message shows, and of how many settings.
+_SHOWN, _TOLD = 60, 3
+
+
+def claim(folder: Path, settings: Mapping[str, Any], *, kind: str, room: int) -> None:
+    """Take a folder for a run, or go on in it; raise InputError if it holds something else.
+
+    Arguments:
+        folder: made if it is not there.
+        settings: all that the results depend on, as JSON can hold it.
+        kind: of run, such as "a reproduction".
+        room: bytes that must be free.
+    """
+    check_claim(folder, settings, kind=kind)
+    path = folder / SETTINGS
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        check_room(folder, room)
+        if not path.exists():
+            write_whole(path, json.dumps(settings, indent=1).encode())
+    except OSError as error:
+        raise InputError(f"The folder {folder} cannot be used: {error}.") from error
+
+
+def check_claim(folder: Path, settings: Mapping[str, Any], *, kind: str) -> None:
+    """Raise InputError unless `claim` could take a folder; nothing is written.
+
+    Arguments:
+        folder, settings, kind: as for `claim`.
+    """
+    path = folder / SETTINGS
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder} is a file. Pass a folder for the results.")
+        if path.exists():
+            _compare(path, settings)
+        # Hidden files do not count: a kill may leave one, and some systems make them.
+        elif folder.exists() and any(folder.glob("[!.]*")):
+            raise InputError(
+                f"{folder} holds files, but no {SETTINGS} of {kind}. Pass an empty or a new folder "
+                "with --out."
+            )
+    except OSError as error:
+        raise InputError(f"The folder {folder} cannot be used: {error}.") from error
+
+
+def _compare(path: Path, settings: Mapping[str, Any]) -> None:
+    try:
+        theirs = _flat(dict(json.loads(path.read_text(encoding="utf-8"))))
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"{path} cannot be read: {error}. Pass another --out.") from error
+    mine = _flat(json.loads(json.dumps(settings)))
+    other = [name for name in {**mine, **theirs} if theirs.get(name) != mine.get(name)]
+    if other:
+        told = "; ".join(
+            f"{name} was {_short(theirs.get(name))}, is {_short(mine.get(name))}"
+            for name in other[:_TOLD]
+        )
+        raise InputError(
+            f"{path.parent} holds results of another configuration: {told}. Pass the same settings "
+            "to go on with them, or another folder with --out."
+        )
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings by their dotted names."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        inner = isinstance(value, Mapping) and value
+        flat |= _flat(value, f"{prefix}{name}.") if inner else {f"{prefix}{name}": value}
+    return flat
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

@@ -27,6 +27,11 @@ app = typer.Typer(
 _STOPPED = 130
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")]
+Trusted = Annotated[
+    bool,
+    typer.Option("--trust", help="Allow classes and files that can execute code when loaded."),
+]
+Configuration = Annotated[Path, typer.Argument(metavar="CONFIG.toml", show_default=False)]
 
 
 @contextmanager
@@ -36,11 +41,17 @@ def _errors(debug: bool) -> Iterator[None]:
         yield
     except KeyboardInterrupt as stop:
         raise typer.Exit(_STOPPED) from stop
-    except CfoptError as error:
+    except (typer.Exit, typer.Abort):
+        raise
+    except Exception as error:
         if debug:
             traceback.print_exc()
-        else:
+        elif isinstance(error, CfoptError):
             typer.echo(f"Error: {error}", err=True)
+        else:
+            # Not foreseen, and so perhaps a fault of cfopt: where it happened may matter.
+            kind = type(error).__name__
+            typer.echo(f"Error: {kind}: {error} (--debug shows where it comes from)", err=True)
         raise typer.Exit(2 if isinstance(error, InputError) else 1) from error
 
 
@@ -58,6 +69,139 @@ def _cfopt(
     ] = False,
 ) -> None:
     """Counterfactual explanations for pipelines that predict and then optimise."""
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Made if not there.")] = Path(),
+    debug: Debug = False,
+) -> None:
+    """Write a commented CONFIG.toml, with a tiny working example beside it.
+
+    Example: cfopt init deliveries && cfopt explain deliveries/CONFIG.toml
+    """
+    with _errors(debug):
+        from cfopt.app.example import write_example
+
+        paths = write_example(folder)
+        typer.echo(f"Wrote {', '.join(str(path) for path in paths)}.")
+        typer.echo(f"Now try: cfopt explain {paths[0]}")
+
+
+@app.command()
+def explain(
+    config: Configuration,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="For results; else what the configuration says."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, say what would be done.")
+    ] = False,
+    trust: Trusted = False,
+    debug: Debug = False,
+) -> None:
+    """Explain the decisions of your own pipeline, and write a report.
+
+    What is done is kept: the same command goes on after a stop. `cfopt init` writes an example.
+
+    Example: cfopt explain CONFIG.toml --out results --dry-run
+    """
+    with _errors(debug):
+        from cfopt.app.config import read_config
+
+        described = read_config(config)
+
+        from rich.console import Console
+
+        from cfopt.app.run import plan, results_folder, run
+        from cfopt.app.work import load
+
+        folder = results_folder(described, out)
+        work = load(described, trust)
+        if dry_run:
+            typer.echo("\n".join(plan(work, folder)))
+        else:
+            run(work, folder, Console())
+
+
+@app.command()
+def train(
+    config: Configuration,
+    to: Annotated[Path, typer.Option(metavar="FILE", help="For the weights; must be new.")],
+    generative: Annotated[
+        bool, typer.Option("--generative", help="Train the VAE instead of the predictor.")
+    ] = False,
+    trust: Trusted = False,
+    debug: Debug = False,
+) -> None:
+    """Train the predictor (or the VAE) that a configuration describes, on the data it names.
+
+    Its [training] says: contexts, costs, loss ("MSE" or "SPO+"), epochs, learning_rate, batch_size,
+    seed, and for a VAE alpha.
+
+    Example: cfopt train CONFIG.toml --to new.safetensors
+    """
+    with _errors(debug):
+        from cfopt.app.config import read_config
+        from cfopt.app.training import train_model
+
+        def told(epoch: int, loss: float) -> None:
+            # Each doubling: the first epochs tell most.
+            if epoch & (epoch - 1) == 0:
+                typer.echo(f"epoch {epoch}: validation loss {loss:.4g}")
+
+        done = train_model(
+            read_config(config), to, generative=generative, trusted=trust, on_epoch=told
+        )
+        typer.echo(f"Wrote {done.path}: {done.rows} rows, best validation loss {done.loss:.4g}.")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="For the results.")] = Path("demo"),
+    debug: Debug = False,
+) -> None:
+    """Explain the way across a map in all three ways, naively and plausibly: about a minute.
+
+    Example: cfopt demo --out demo
+    """
+    with _errors(debug):
+        from rich.console import Console
+
+        from cfopt.demo import run
+
+        run(out, Console())
+
+
+@app.command()
+def bench(
+    groups: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="GROUP", help="Of measurements; all of them.", show_default=False),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Measure what is claimed about speed and quality; needs a checkout of the source.
+
+    Example: cfopt bench speed
+    """
+    with _errors(debug):
+        from cfopt.app.bench import bench
+
+        raise typer.Exit(bench(groups or []))
+
+
+@app.command()
+def info(debug: Debug = False) -> None:
+    """Show versions, the solvers that were found, and the models that are shipped.
+
+    Example: cfopt info
+    """
+    with _errors(debug):
+        from cfopt.app.info import info
+
+        typer.echo("\n".join(info()))
 
 
 @app.command()

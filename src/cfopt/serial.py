@@ -39,7 +39,7 @@ def to_dict(explanation: Explanation) -> dict[str, Any]:
         columns["alternative"] = _plain(e.alternative)
     rows = [
         {"label": _label(e, i), "status": str(e.status[i]), "message": e.message[i]}
-        | {"method": e.method[i], "clash": _clash_to_dict(e.clash[i])}
+        | {"method": e.method[i], "clash": clash_to_dict(e.clash[i])}
         | {name: values[i] for name, values in columns.items()}
         for i in range(len(e))
     ]
@@ -81,7 +81,7 @@ def from_dict(content: Any, problem: Problem | None = None) -> Explanation:
             status=tuple(Status(row["status"]) for row in rows),
             message=tuple(row["message"] for row in rows),
             method=tuple(row["method"] for row in rows),
-            clash=tuple(_clash(row["clash"]) for row in rows),
+            clash=tuple(clash_from_dict(row["clash"]) for row in rows),
             bound=_bounds(rows, dtype),
             criterion=_criterion(content["criterion"], rows, dtype, shapes["factual"][0]),
             margin=float(content["margin"]),
@@ -125,7 +125,8 @@ def _bounds(rows: list[Any], dtype: torch.dtype) -> Tensor:
     return bound.masked_fill(torch.tensor(hopeless, dtype=torch.bool), torch.inf)
 
 
-def _clash_to_dict(clash: Clash | None) -> dict[str, Any] | None:
+def clash_to_dict(clash: Clash | None) -> dict[str, Any] | None:
+    """Why there is no explanation, as plain values."""
     if clash is None:
         return None
     return {
@@ -136,7 +137,8 @@ def _clash_to_dict(clash: Clash | None) -> dict[str, Any] | None:
     }
 
 
-def _clash(content: dict[str, Any] | None) -> Clash | None:
+def clash_from_dict(content: dict[str, Any] | None) -> Clash | None:
+    """What `clash_to_dict` described."""
     if content is None:
         return None
     radius = math.inf if content["radius"] is None else float(content["radius"])

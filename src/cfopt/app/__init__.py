@@ -1,0 +1,1 @@
+"""A user's own pipeline from files to a report, as a configuration describes it."""

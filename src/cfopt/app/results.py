@@ -1,0 +1,120 @@
+"""The files of a finished run: a table, JSON, pictures, and the report."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from cfopt.app.work import Work
+from cfopt.explanation import Explanation
+from cfopt.features import Features
+from cfopt.files import write_whole
+from cfopt.running.surroundings import surroundings
+from cfopt.types import Status
+
+#: Contexts with more features than this are a list in one column of the table.
+_COLUMNS = 1000
+#: More numbers than this are not written as JSON: about 20 bytes each.
+_JSON = 20_000_000
+
+
+def write_results(
+    explanation: Explanation, work: Work, folder: Path, seconds: float
+) -> Iterator[str]:
+    """Write explanations.parquet, explanations.json, pictures and report.html, each whole.
+
+    Arguments:
+        explanation: of all rows.
+        work: that it explains.
+        folder: where to.
+        seconds: that all rows took.
+
+    Yields a line about each.
+    """
+    import matplotlib.pyplot as plt
+
+    write_whole(folder / "explanations.parquet", to_parquet(explanation))
+    numbers = len(explanation) * (3 * explanation.x[0].numel() + 5 * explanation.costs.shape[1])
+    if numbers <= _JSON:
+        write_whole(folder / "explanations.json", explanation.to_json().encode())
+    else:
+        yield (
+            f"explanations.json is left out: it would hold {numbers:,} numbers. All of them are in "
+            f"{folder / 'parts'}, and explanations.parquet has contexts and decisions."
+        )
+    drawn = _drawn(explanation, work.config.output.pictures)
+    pictures = folder / "pictures"
+    if drawn:
+        pictures.mkdir(exist_ok=True)
+    for row in drawn:
+        image = io.BytesIO()
+        figure = explanation[row].plot()
+        figure.savefig(image, format="png")
+        plt.close(figure)
+        write_whole(pictures / f"row-{row:06}.png", image.getvalue())
+    report = _write_report(explanation, work, folder, seconds)
+    yield explanation.summary()
+    yield f"{report} tells it all; the rest is in {folder}."
+
+
+def to_parquet(explanation: Explanation) -> bytes:
+    """One row for each context, with its decisions as lists.
+
+    Contexts have a column for each feature before and after; large ones are lists as well.
+    """
+    e = explanation
+    if e.x[0].numel() <= _COLUMNS:
+        table = e.to_dataframe()
+    else:
+        small = torch.empty((len(e), 0), dtype=e.x.dtype)
+        table = replace(e, x0=small, x=small, features=Features()).to_dataframe()
+        table["distance"] = e.distance.tolist()
+        table["before"] = e.x0.flatten(1).tolist()
+        table["after"] = e.x.flatten(1).tolist()
+    for name in ("factual", "alternative", "decision"):
+        table[name] = getattr(e, name).double().tolist()
+    data = io.BytesIO()
+    table.reset_index().to_parquet(data, index=False)
+    return data.getvalue()
+
+
+def _drawn(explanation: Explanation, most: int) -> list[int]:
+    """Which rows are drawn: spread over those that have something to show."""
+    rows = [i for i, s in enumerate(explanation.status) if s is not Status.REJECTED]
+    if len(rows) <= most:
+        return rows
+    return [rows[k * len(rows) // most] for k in range(most)]
+
+
+def _write_report(explanation: Explanation, work: Work, folder: Path, seconds: float) -> Path:
+    from cfopt.report import write_report
+
+    return write_report(
+        explanation,
+        folder / "report.html",
+        title=work.config.output.title,
+        seconds=seconds,
+        settings=told(work),
+    )
+
+
+def told(work: Work) -> dict[str, str]:
+    """What a reader of the report may want to know of the run."""
+    config = work.config
+    sources = {
+        "Configuration": config.path.name,
+        "Contexts": config.contexts.file.name,
+        "Predictor": config.predictor.built or f"{config.predictor.archive}",
+        "Problem": type(work.pipeline.problem).__name__,
+        "Search": str(work.search),
+        "Proximity": type(work.proximity).__name__,
+    }
+    if config.generative is not None:
+        sources["Generative model"] = f"{config.generative.built}, {work.plausibility}"
+    made = surroundings()
+    versions = ", ".join(f"{name} {made[name]}" for name in ("cfopt", "torch", "highspy"))
+    return sources | {"Made with": versions}

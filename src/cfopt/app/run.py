@@ -1,0 +1,170 @@
+"""A run: explain what is not explained yet, keep every batch, and write the results."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from cfopt.app.config import Config
+from cfopt.app.parts import failed_row, join, read_part, write_part
+from cfopt.app.results import write_results
+from cfopt.app.work import Work
+from cfopt.errors import CfoptError, InputError, StorageError
+from cfopt.explanation import Explanation
+from cfopt.running.folder import check_claim, claim
+from cfopt.running.pace import Bar, Lines, Pace, duration
+from cfopt.types import Progress, counted
+
+_KIND = "a run of cfopt explain"
+#: Bytes that results may take, for each number in them: parts, Parquet, JSON and report.
+_BYTES, _AT_LEAST = 60, 20_000_000
+#: Seconds between two lines where there is no terminal.
+_EVERY = 5.0
+
+
+def run(work: Work, folder: Path, console: Console) -> Explanation:
+    """Explain all rows that are not explained yet, and write the results of all.
+
+    A batch is a file, written whole: a run that was stopped or killed goes on with what is there.
+
+    Arguments:
+        work: what to explain.
+        folder: for everything; one that holds another run is refused.
+        console: where to show how far it is: a bar in a terminal, else lines.
+    """
+    work.check()
+    claim(folder, work.settings, kind=_KIND, room=_room(work))
+    return _Run(work, folder, console).go()
+
+
+def plan(work: Work, folder: Path) -> list[str]:
+    """Check everything and say what a run would do; nothing is written.
+
+    Arguments:
+        work: what to explain.
+        folder: for the results.
+    """
+    work.check()
+    check_claim(folder, work.settings, kind=_KIND)
+    done = sum(len(rows) for rows in work.batches if _part(folder, rows).exists())
+    x, problem = work.contexts.x, work.pipeline.problem
+    config = work.config
+    lines = [
+        f"Contexts: {len(x)} of shape {tuple(x.shape[1:])} from {config.contexts.file}",
+        *work.notes,
+        f"Predictor: {type(work.pipeline.predictor).__name__} ({x.dtype}), "
+        f"{counted(problem.num_costs, 'cost')}",
+        f"Problem: {type(problem).__name__}, {problem.sense}imises, decisions of "
+        f"{counted(problem.num_columns, 'entry').replace('entrys', 'entries')}",
+        f"Criterion: {type(work.criterion).__name__}, margin {config.question.margin:g}",
+        f"Search: {work.search}",
+    ]
+    if work.generative is not None:
+        lines.append(f"Generative model: {type(work.generative).__name__}, {work.plausibility}")
+    lines.append(
+        f"Would explain {counted(len(x) - done, 'row')} in batches of up to "
+        f"{max(map(len, work.batches))}{f' ({done} are done already)' if done else ''}, and write "
+        f"explanations.parquet, explanations.json, pictures and report.html to {folder}."
+    )
+    lines.append("Everything that can be checked beforehand is in order; nothing was written.")
+    return lines
+
+
+class _Run:
+    """One go at the batches that are not done."""
+
+    def __init__(self, work: Work, folder: Path, console: Console) -> None:
+        self.work, self.folder, self.parts = work, folder, folder / "parts"
+        self.to_do = [rows for rows in work.batches if not _part(folder, rows).exists()]
+        # Read now: damage is told before hours are spent.
+        self._read([rows for rows in work.batches if rows not in self.to_do])
+        sizes = [len(rows) for rows in self.to_do]
+        self.pace = Pace([float(size) for size in sizes], trust=0.0)
+        kind = Bar if console.is_terminal else Lines
+        self.display = kind(console, self.pace, sum(sizes), noun="row", rated=True, every=_EVERY)
+
+    def go(self) -> Explanation:
+        """Do the batches in their order, then write the results of all."""
+        try:
+            self.parts.mkdir(exist_ok=True)
+            with self.display:
+                if len(self.to_do) < len(self.work.batches):
+                    self.display.say(f"{self._done()} of {len(self.work)} rows are done already.")
+                for rows in self.to_do:
+                    self._do(rows)
+                found = self._read(self.work.batches)
+                explanation, seconds = join([part for part, _ in found]), sum(s for _, s in found)
+                for line in write_results(explanation, self.work, self.folder, seconds):
+                    self.display.say(line)
+        except KeyboardInterrupt:
+            self.display.say(f"Stopped. {self._kept()}")
+            raise
+        except (StorageError, OSError) as error:
+            raise StorageError(f"{error} {self._kept()}") from error
+        return explanation
+
+    def _do(self, rows: range) -> None:
+        self.display.started(f"rows {rows.start} to {rows.stop - 1}")
+        start = time.perf_counter()
+
+        def report(progress: Progress) -> None:
+            part = 1 - progress.running / max(progress.total, 1)
+            self.pace.moved(len(rows) * min(max(part, 0.0), 1.0))
+            self.display.moved()
+
+        try:
+            found = self.work.explain(rows, report)
+        # Any: the user's models and solvers run here, and one row must not stop the others.
+        except Exception:
+            found = join([self._alone(row) for row in rows])
+        seconds = time.perf_counter() - start
+        write_part(_part(self.folder, rows), found, seconds)
+        self.pace.finished(len(rows))
+        name = f"rows {rows.start} to {rows.stop - 1}"
+        self.display.finished(name, seconds, len(rows))
+
+    def _alone(self, row: int) -> Explanation:
+        """One row of a batch that failed."""
+        try:
+            return self.work.explain(range(row, row + 1))
+        # Any: as above; the report says what it was.
+        except Exception as error:
+            what = (
+                str(error) if isinstance(error, CfoptError) else f"{type(error).__name__}: {error}"
+            )
+            return failed_row(self.work, row, " ".join(what.split()))
+
+    def _read(self, batches: Sequence[range]) -> list[tuple[Explanation, float]]:
+        return [read_part(_part(self.folder, rows), self.work, rows) for rows in batches]
+
+    def _done(self) -> int:
+        return sum(len(rows) for rows in self.work.batches if _part(self.folder, rows).exists())
+
+    def _kept(self) -> str:
+        """What is not lost, and how to go on."""
+        left = f" (about {duration(self.pace.left)} left)" if self.display.count else ""
+        return (
+            f"{self._done()} of {len(self.work)} rows are done and kept in {self.folder}; the same "
+            f"command goes on with them{left}."
+        )
+
+
+def _part(folder: Path, rows: range) -> Path:
+    return folder / "parts" / f"rows-{rows.start:07}.safetensors"
+
+
+def _room(work: Work) -> int:
+    problem = work.pipeline.problem
+    numbers = 3 * work.contexts.x[0].numel() + 3 * problem.num_columns + 2 * problem.num_costs
+    return _AT_LEAST + _BYTES * numbers * len(work)
+
+
+def results_folder(config: Config, out: Path | None) -> Path:
+    """Where results go: where the command says, else the configuration."""
+    folder = config.output.folder if out is None else out
+    if folder.resolve() == config.path.parent.resolve():
+        raise InputError(f"{folder} holds the configuration. Pass a folder of its own with --out.")
+    return folder

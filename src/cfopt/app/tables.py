@@ -1,0 +1,85 @@
+"""Numbers in files: CSV, Parquet and NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cfopt.errors import InputError
+from cfopt.running.names import nearest
+
+
+def read_table(path: Path) -> pd.DataFrame | np.ndarray[Any, Any]:
+    """A file as it is: a DataFrame, or of a .npy file an array.
+
+    Arguments:
+        path: ends with .csv (with a line of column names), .parquet or .npy.
+    """
+    readers: dict[str, Callable[[Path], Any]] = {
+        ".csv": pd.read_csv,
+        ".parquet": pd.read_parquet,
+        # Pickled objects could execute code.
+        ".npy": lambda file: np.load(file, allow_pickle=False),
+    }
+    if not path.is_file():
+        raise InputError(f"There is no file {path}.")
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise InputError(f"{path} needs to be one of {', '.join(readers)}.")
+    try:
+        table: pd.DataFrame | np.ndarray[Any, Any] = reader(path)
+    # Any: each reader has errors of its own, and a damaged file may raise whatever.
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(f"{path} cannot be read: {reason}") from error
+    if not len(table):
+        raise InputError(f"{path} has no rows.")
+    return table
+
+
+def read_numbers(path: Path) -> np.ndarray[Any, Any]:
+    """A file as an array of numbers: tables have a row for each line, `(rows, columns)`."""
+    table = read_table(path)
+    if isinstance(table, pd.DataFrame):
+        return numeric(table, path).to_numpy(dtype=np.float64, na_value=np.nan)
+    if table.dtype.kind not in "fiub":
+        raise InputError(f"{path} needs numbers, got {table.dtype}.")
+    return table
+
+
+def select(table: pd.DataFrame, names: tuple[str, ...] | None, path: Path) -> pd.DataFrame:
+    """The columns of some names in their order, all of them by default; numbers only.
+
+    Arguments:
+        table: of all columns.
+        names: of the features; None for every column.
+        path: of the file, for messages.
+    """
+    table = table.rename(columns=str)
+    if names is not None:
+        missing = [name for name in names if name not in table.columns]
+        if missing:
+            more = f" ({len(missing)} features have none)" if len(missing) > 1 else ""
+            raise InputError(f"{path}: {nearest('column', missing[0], table.columns)}{more}")
+        table = table[list(names)]
+    return numeric(table, path)
+
+
+def numeric(table: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """The table, if it holds numbers only; empty cells become NaN."""
+    for column in table.columns:
+        values = table[column]
+        if pd.api.types.is_numeric_dtype(values):
+            continue
+        wrong = pd.to_numeric(values, errors="coerce").isna() & values.notna()
+        row = int(wrong.to_numpy().argmax())
+        raise InputError(
+            f"{path}: column {str(column)!r} needs numbers; row {row} has "
+            f"{str(values.iloc[row])!r:.40}. Encode it as the predictor was trained, name the "
+            "features in [features], or make it the label in [contexts]."
+        )
+    return table.astype(np.float64)

@@ -1,0 +1,122 @@
+"""Code that a configuration names: what runs without being asked, and what needs `--trust`.
+
+A configuration and the files beside it may come from someone else. So nothing in them is executed
+unless the user says that they are trusted. What can execute code:
+
+- import paths, other than those of models and problems in `cfopt` and of layers in `torch.nn`:
+  importing a module runs it, and calling a function by its name can do anything;
+- pickled weights (.pt, .pth, ...): unpickling can call any function;
+- archives of `torch.export`: constants that cannot be read safely are unpickled, and expressions
+  of symbolic sizes are evaluated.
+
+Weights in safetensors, MPS and LP files, CSV, Parquet and .npy (object arrays are refused) cannot.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from cfopt.app.section import Section
+from cfopt.errors import InputError
+from cfopt.problems.base import Problem
+from cfopt.running.names import nearest
+
+#: Packages whose models and problems may be built without being trusted.
+_KNOWN = ("cfopt.predictors", "cfopt.generative", "cfopt.problems", "torch.nn.modules")
+
+
+@dataclass(frozen=True)
+class Trust:
+    """Whether the user trusts what the configuration names.
+
+    Arguments:
+        given: with `--trust`.
+        folder: of the configuration, where modules of the user's own are looked for.
+    """
+
+    given: bool
+    folder: Path
+
+    def need(self, section: Section, what: str) -> None:
+        """Raise InputError unless trusted.
+
+        Arguments:
+            section: where the configuration names it.
+            what: it is, with its reason, such as "m.pt is a pickle, which can execute code".
+        """
+        if not self.given:
+            raise section.error(f"{what}. If you trust it, pass --trust.")
+
+    def find(self, section: Section, path: str) -> Callable[..., Any]:
+        """What an import path such as "package.module.Class" names.
+
+        Arguments:
+            section: where the configuration names it.
+            path: dotted; a colon may stand before the last name.
+        """
+        module, _, name = path.replace(":", ".").rpartition(".")
+        if not module or not name.isidentifier():
+            raise section.error(f'class needs an import path, "module.Class"; got {path!r}.')
+        if not f"{module}.".startswith(("cfopt.", "torch.nn.")):
+            self.need(section, f"{path!r} runs code that is neither of cfopt nor of torch.nn")
+        try:
+            found: Callable[..., Any] = getattr(self._import(module), name)
+        except AttributeError as error:
+            names = [n for n in vars(sys.modules[module]) if not n.startswith("_")]
+            hint = nearest("name", name, names).split(" There are:")[0]
+            raise section.error(f"{path!r} cannot be imported: {hint} (in {module})") from error
+        # Any: importing runs the user's own code.
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise section.error(f"{path!r} cannot be imported: {reason}") from error
+        if not callable(found):
+            raise section.error(f"{path!r} is a {type(found).__name__}, not a class.")
+        if not _is_known(found):
+            self.need(section, f"{path!r} is no model or problem of cfopt or torch.nn")
+        return found
+
+    def _import(self, module: str) -> Any:
+        if not self.given:
+            return import_module(module)
+        # Beside the configuration is where users keep their model; ahead of all else.
+        sys.path.insert(0, str(self.folder.resolve()))
+        try:
+            return import_module(module)
+        finally:
+            sys.path.remove(str(self.folder.resolve()))
+
+
+def _is_known(found: Any) -> bool:
+    """Whether building it runs nothing but code of cfopt and torch, however it was named."""
+    if not str(getattr(found, "__module__", "")).startswith(_KNOWN):
+        return False
+    if isinstance(found, type):
+        return issubclass(found, nn.Module | Problem)
+    return getattr(found, "__name__", "") in ("linear", "mlp")
+
+
+def source_digest(found: Callable[..., Any]) -> str | None:
+    """A digest of the file that defines something; None where there is none."""
+    try:
+        file = inspect.getsourcefile(found)
+    except TypeError:
+        file = None
+    return None if file is None else digest(Path(file))
+
+
+def digest(path: Path) -> str:
+    """A digest of a file's content."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error}.") from error

@@ -154,6 +154,8 @@ def train(
         done = train_model(
             read_config(config), to, generative=generative, trusted=trust, on_epoch=told
         )
+        for warning in done.warnings:
+            typer.echo(f"Warning: {warning}", err=True)
         typer.echo(f"Wrote {done.path}: {done.rows} rows, best validation loss {done.loss:.4g}.")
 
 

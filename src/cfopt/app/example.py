@@ -69,7 +69,7 @@ immutable = ["weekend"]
 # margin = 0.05 asks the alternative to win by 5% of its value.
 [criterion]
 kind = "Absolute"
-decision_of_row = 5
+decision_of_row = 0
 
 # The rest can be left out.
 
@@ -130,8 +130,8 @@ def write_example(folder: Path) -> list[Path]:
 def _weights() -> dict[str, torch.Tensor]:
     """Minutes on each street: more in rain and traffic, on some streets more than on others."""
     streets = GridShortestPath(3, 3).num_costs
-    generator = torch.Generator().manual_seed(3)
-    slopes = torch.rand((streets, len(FEATURES)), generator=generator, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(8)
+    slopes = torch.rand((streets, len(FEATURES)), generator=generator, dtype=torch.float64) ** 3
     slopes[:, FEATURES.index("weekend")] *= -1
     base = 4 + 2 * torch.rand(streets, generator=generator, dtype=torch.float64)
     return {"weight": slopes.round(decimals=2), "bias": base.round(decimals=2)}

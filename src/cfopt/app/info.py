@@ -32,9 +32,8 @@ def info() -> list[str]:
         found = _version(name) or "not found; pip install 'cfopt[pyepo]'"
         lines.append(f"  {name:{width}}  {found:12}  {what}")
     lines.append(f"Shipped models, in {FOLDER}:")
-    for path in sorted(FOLDER.glob("*.safetensors")):
-        lines.append(f"  {path.name:28} {path.stat().st_size / 1e6:.1f} MB")
-    return lines
+    shipped = sorted(FOLDER.glob("*.safetensors"))
+    return lines + [f"  {path.name:28} {path.stat().st_size / 1e6:.1f} MB" for path in shipped]
 
 
 def _version(name: str) -> str | None:

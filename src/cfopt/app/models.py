@@ -45,7 +45,7 @@ def build_module(source: ModelSource, trust: Trust, *, with_weights: bool = True
         )
     if source.weights is not None and with_weights:
         _load(model, source.weights, source, trust)
-    elif source.weights is None and not trust.given and list(model.parameters()):
+    elif with_weights and not trust.given and list(model.parameters()):
         raise source.section.error("weights is missing: the model would have random ones.")
     return _declared(source, model.eval())
 

@@ -102,6 +102,13 @@ def _write_report(explanation: Explanation, work: Work, folder: Path, seconds: f
     )
 
 
+def search_in_words(work: Work) -> str:
+    """The search's name, and the knobs that were set."""
+    knobs = [f"{key} = {value}" for key, value in work.config.search.content.items()]
+    set_knobs = ", ".join(knob for knob in knobs if not knob.startswith("kind = "))
+    return type(work.search).__name__ + (f" ({set_knobs})" if set_knobs else "")
+
+
 def told(work: Work) -> dict[str, str]:
     """What a reader of the report may want to know of the run."""
     config = work.config
@@ -110,7 +117,7 @@ def told(work: Work) -> dict[str, str]:
         "Contexts": config.contexts.file.name,
         "Predictor": config.predictor.built or f"{config.predictor.archive}",
         "Problem": type(work.pipeline.problem).__name__,
-        "Search": str(work.search),
+        "Search": search_in_words(work),
         "Proximity": type(work.proximity).__name__,
     }
     if config.generative is not None:

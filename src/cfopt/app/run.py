@@ -10,7 +10,7 @@ from rich.console import Console
 
 from cfopt.app.config import Config
 from cfopt.app.parts import failed_row, join, read_part, write_part
-from cfopt.app.results import write_results
+from cfopt.app.results import search_in_words, write_results
 from cfopt.app.work import Work
 from cfopt.errors import CfoptError, InputError, StorageError
 from cfopt.explanation import Explanation
@@ -60,7 +60,7 @@ def plan(work: Work, folder: Path) -> list[str]:
         f"Problem: {type(problem).__name__}, {problem.sense}imises, decisions of "
         f"{counted(problem.num_columns, 'entry').replace('entrys', 'entries')}",
         f"Criterion: {type(work.criterion).__name__}, margin {config.question.margin:g}",
-        f"Search: {work.search}",
+        f"Search: {search_in_words(work)}",
     ]
     if work.generative is not None:
         lines.append(f"Generative model: {type(work.generative).__name__}, {work.plausibility}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,11 +34,13 @@ class Trained:
         path: of the weights.
         rows: contexts that were learnt from, the validation part aside.
         loss: the best validation loss.
+        warnings: what the training has to say of its own.
     """
 
     path: Path
     rows: int
     loss: float
+    warnings: tuple[str, ...] = ()
 
 
 def train_model(
@@ -73,17 +76,22 @@ def train_model(
         raise section.error(f"training needs at least 4 contexts, got {len(order)}.")
     learnt, judged = order[held:], order[:held]
     best: list[float] = []
+    said: list[str] = []
 
     def told(number: int, loss: float) -> None:
         best.append(loss)
         on_epoch(number, loss)
 
+    model: nn.Module
     if generative:
-        model = _vae(config, trust, contexts[learnt])
+        model = vae = _vae(config, trust, contexts[learnt])
         alpha = section.take("alpha", float, 0.0)
         plan = Training(alpha=alpha, epochs=epochs, learning_rate=rate, batch_size=size, seed=seed)
         phi = build_module(config.predictor, trust) if alpha > 0 else None
-        history = train(model, contexts[learnt], contexts[judged], plan, predictor=phi)
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            history = train(vae, contexts[learnt], contexts[judged], plan, predictor=phi)
+        said = [str(warning.message) for warning in heard]
         for epoch in history:
             told(epoch.number, epoch.validation)
     else:
@@ -108,7 +116,7 @@ def train_model(
             on_epoch=told,
         )
     _save(model, to)
-    return Trained(to, len(learnt), min(best))
+    return Trained(to, len(learnt), min(best), tuple(said))
 
 
 def _contexts(path: Path, features: Features) -> Tensor:

@@ -27,7 +27,9 @@ from cfopt.app.config import read_config
 from cfopt.app.work import Work, load
 from cfopt.cli import app
 from cfopt.errors import StorageError
+from cfopt.models.terrain import FOLDER, PREDICTOR
 from cfopt.types import Status
+from cfopt.weights import read as read_weights
 
 #: Stands for the report where it is not part of the package.
 _STUB = """
@@ -241,8 +243,9 @@ def test_no_room_on_disk_is_told_and_what_is_done_is_kept(
     assert "4 of 10 rows are done already" in done.output
 
 
-def test_code_runs_only_if_it_is_trusted(example: Path) -> None:
+def test_code_runs_only_if_it_is_trusted(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = example.parent
+    monkeypatch.setattr(sys, "path", list(sys.path))
     (folder / "own_town_model.py").write_text(
         "import pathlib, torch\n"
         "(pathlib.Path(__file__).parent / 'ran').touch()\n"
@@ -477,6 +480,69 @@ def test_codes_of_a_generative_model_are_searched(example: Path) -> None:
     assert e.latent.z.shape == (3, 2)
 
 
+def test_a_predictor_that_does_not_fit_is_told_before_anything_is_written(
+    example: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    change(example, "rows = 3, cols = 3", "rows = 4, cols = 4")
+    refused(cf("explain", example), "[predictor]", "must return costs of shape (1, 24)")
+    (example.parent / "odd_town_model.py").write_text(
+        "import torch\nclass Net(torch.nn.Linear):\n    def forward(self, x): return x['rain']\n"
+    )
+    change(example, "torch.nn.Linear", "odd_town_model.Net")
+    refused(cf("explain", example, "--trust"), "the pipeline fails on its contexts")
+    assert not (example.parent / "results").exists()
+
+
+def test_known_contexts_are_starts(example: Path) -> None:
+    change(example, "# [reference]", "[reference]")
+    change(example, '# file = "history.csv"', 'file = "contexts.csv"')
+    change(example, 'kind = "Auto"', 'kind = "MDMM"\nmax_steps = 1')
+    done = cf("explain", example)
+    assert done.exit_code == 0, done.output
+    e = results(example.parent / "results")
+    weekend = e.x0[:, 3] == 1  # which cannot change, and no other day on which it is the same helps
+    assert torch.equal(e.valid, ~weekend)
+    assert any("reference" in method.lower() for method in e.method)
+
+
+def test_images_and_the_shipped_network_can_be_explained(tmp_path: Path) -> None:
+    models = cfopt.load_terrain(3)
+    np.save(tmp_path / "maps.npy", models.maps.numpy())
+    about = read_weights(FOLDER / PREDICTOR)[1]
+    arguments = ", ".join(f"{key} = {json.dumps(v)}" for key, v in about["settings"].items())
+    (tmp_path / "CONFIG.toml").write_text(
+        f"""
+        [predictor]
+        class = "cfopt.predictors.CompactCNN"
+        arguments = {{ {arguments} }}
+        weights = "{FOLDER / PREDICTOR}"
+        [problem]
+        kind = "TerrainShortestPath"
+        arguments = {{ rows = 12, cols = 12 }}
+        [contexts]
+        file = "maps.npy"
+        rows = 2
+        [criterion]
+        kind = "Relative"
+        decision_of_row = 2
+        [search]
+        kind = "MDMM"
+        max_steps = 3
+        [output]
+        pictures = 1
+        """
+    )
+    done = cf("explain", tmp_path / "CONFIG.toml")
+    assert done.exit_code == 0, done.output
+    table = pd.read_parquet(tmp_path / "results" / "explanations.parquet")
+    assert len(table["after"][1]) == models.maps[1].numel()
+    e = results(tmp_path / "results")
+    assert e.x.shape == (2, 3, 96, 96)
+    assert table["distance"].tolist() == pytest.approx(e.distance.tolist())
+    assert torch.equal(e.factual, models.pipeline.decide(models.maps[:2]))
+
+
 def test_a_predictor_can_be_trained_and_then_explained(example: Path) -> None:
     new = example.parent / "new.safetensors"
     done = cf("train", example, "--to", new)
@@ -515,14 +581,13 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
 def test_an_unforeseen_error_is_one_line_too(
     example: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*given: object) -> None:
+    def broken(*given: object, **knobs: object) -> None:
         raise RuntimeError("out of luck")
 
     monkeypatch.setattr(running, "claim", broken)
-    monkeypatch.setattr(running, "check_claim", broken)
     done = cf("explain", example)
     assert done.exit_code == 1
-    assert "Error: " in done.stderr
+    assert done.stderr == "Error: RuntimeError: out of luck (--debug shows where it comes from)\n"
     assert "Traceback" not in done.stderr
     assert "Traceback" in cf("explain", example, "--debug").stderr
 

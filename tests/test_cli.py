@@ -86,7 +86,8 @@ def test_exit_codes_tell_how_the_command_ended() -> None:
 def test_help_and_version_are_answered_without_torch() -> None:
     code = (
         "import sys; from typer.testing import CliRunner; from cfopt.cli import app\n"
-        "for words in (['--help'], ['--version'], ['explain', '--help'], ['reproduce', '--help']):\n"
+        "helps = [[name, '--help'] for name in ('explain', 'init', 'train', 'info', 'reproduce')]\n"
+        "for words in (['--help'], ['--version'], *helps):\n"
         "    done = CliRunner().invoke(app, words); print(done.exit_code, done.output)\n"
         "sys.exit('torch' in sys.modules)"
     )

@@ -85,14 +85,12 @@ class Trust:
         return found
 
     def _import(self, module: str) -> Any:
-        if not self.given:
-            return import_module(module)
-        # Beside the configuration is where users keep their model; ahead of all else.
-        sys.path.insert(0, str(self.folder.resolve()))
-        try:
-            return import_module(module)
-        finally:
-            sys.path.remove(str(self.folder.resolve()))
+        # Beside the configuration is where users keep their model. It stays on the path: what is
+        # imported now may import more when it is called.
+        beside = str(self.folder.resolve())
+        if self.given and beside not in sys.path:
+            sys.path.insert(0, beside)
+        return import_module(module)
 
 
 def _is_known(found: Any) -> bool:

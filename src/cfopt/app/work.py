@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +30,7 @@ from cfopt.app.tables import read_table, select
 from cfopt.app.trust import Trust, digest, source_digest
 from cfopt.contexts import Contexts
 from cfopt.criteria import Criterion
-from cfopt.errors import InputError
+from cfopt.errors import InputError, PredictorError
 from cfopt.explain import explain
 from cfopt.explanation import Explanation
 from cfopt.features import Features
@@ -93,9 +94,10 @@ class Work:
         return self._explain(rows, self.search, on_progress)
 
     def check(self) -> None:
-        """Try everything but the search on the first rows; whatever raises here would later."""
+        """Try everything but the search on the first rows; what raises here would do so later."""
         tried = replace(self, reference=None)  # which is a search of its own
-        tried._explain(range(min(_TRIED, len(self))), _Checked(self.search))
+        with _tried(self.config):
+            tried._explain(range(min(_TRIED, len(self))), _Checked(self.search))
 
     def _explain(
         self,
@@ -136,6 +138,22 @@ class _Checked(Search):
         yield Progress(0, 0, count, points)
 
 
+@contextmanager
+def _tried(config: Config) -> Iterator[None]:
+    """The user's models and solvers run here: what they raise is told with its place."""
+    try:
+        yield
+    except InputError as error:
+        placed = str(error).startswith(str(config.path))
+        raise error if placed else InputError(f"{config.path}: {error}") from error
+    except PredictorError as error:
+        raise config.predictor.section.error(str(error)) from error
+    # Any: it is their code.
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(f"{config.path}: the pipeline fails on its contexts: {reason}") from error
+
+
 def _growing(count: int, most: int) -> Iterator[range]:
     start, size = 0, min(_FIRST, most)
     while start < count:
@@ -167,11 +185,13 @@ def load(config: Config, trusted: bool) -> Work:
     if config.reference is not None:
         known = _table(config.reference, every.features, None)[0]
         reference = every.alike(known, pipeline)
+    with _tried(config):
+        criterion = build_criterion(config.question, pipeline, every.x, rows)
     return Work(
         config,
         replace(every, x=every.x[chosen], labels=tuple(labels[row] for row in rows)),
         pipeline,
-        build_criterion(config.question, pipeline, every.x, rows),
+        criterion,
         proximity,
         search,
         generative,

@@ -31,7 +31,7 @@ def claim(folder: Path, settings: Mapping[str, Any], *, kind: str, room: int) ->
         folder.mkdir(parents=True, exist_ok=True)
         check_room(folder, room)
         if not path.exists():
-            write_whole(path, json.dumps(settings, indent=1).encode())
+            write_whole(path, json.dumps(settings, indent=1, default=str).encode())
     except OSError as error:
         raise InputError(f"The folder {folder} cannot be used: {error}.") from error
 
@@ -63,7 +63,7 @@ def _compare(path: Path, settings: Mapping[str, Any]) -> None:
         theirs = _flat(dict(json.loads(path.read_text(encoding="utf-8"))))
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f"{path} cannot be read: {error}. Pass another --out.") from error
-    mine = _flat(json.loads(json.dumps(settings)))
+    mine = _flat(json.loads(json.dumps(settings, default=str)))
     other = [name for name in {**mine, **theirs} if theirs.get(name) != mine.get(name)]
     if other:
         told = "; ".join(

@@ -487,7 +487,7 @@ def test_a_predictor_that_does_not_fit_is_told_before_anything_is_written(
     change(example, "rows = 3, cols = 3", "rows = 4, cols = 4")
     refused(cf("explain", example), "[predictor]", "must return costs of shape (1, 24)")
     (example.parent / "odd_town_model.py").write_text(
-        "import torch\nclass Net(torch.nn.Linear):\n    def forward(self, x): return x['rain']\n"
+        "import torch\nclass Net(torch.nn.Linear):\n    def forward(self, x): return x.rain\n"
     )
     change(example, "torch.nn.Linear", "odd_town_model.Net")
     refused(cf("explain", example, "--trust"), "the pipeline fails on its contexts")

@@ -69,11 +69,10 @@ def _by_feature(values: dict[str, Any]) -> dict[Any, Any]:
 
 def build_search(section: Section) -> Search:
     """A search by its name, with its knobs."""
-    kind = section.take("kind", str, "Auto")
-    name = pick(section, "search", kind, _SEARCHES)
-    knobs = Section({k: v for k, v in section.content.items() if k != "kind"}, section.file, "")
-    knobs.name = section.name
-    return cast(Search, _with_knobs(getattr(searches, name)(), knobs))
+    name = pick(section, "search", section.take("kind", str, "Auto"), _SEARCHES)
+    knobs = {key: value for key, value in section.content.items() if key != "kind"}
+    default = getattr(searches, name)()
+    return cast(Search, _with_knobs(default, Section(knobs, section.file, section.name)))
 
 
 def _with_knobs(default: Any, section: Section) -> Any:
@@ -98,15 +97,15 @@ def build_proximity(section: Section) -> Proximity:
     section.only("kind", "scale", "of")
     kind = pick(section, "proximity", section.take("kind", str, "L2"), ("L2", "L1", "Latent"))
     scale = section.take("scale", list, None)
+    if kind == "Latent":
+        if scale is not None:
+            raise section.error("scale is for L2 and L1; codes have none.")
+        of = pick(section, "proximity", section.take("of", str, "L2"), ("L2", "L1"))
+        return Latent(of=L2() if of == "L2" else L1())
     try:
-        if kind == "Latent":
-            if scale is not None:
-                raise section.error("scale is for L2 and L1; codes have none.")
-            of = pick(section, "proximity", section.take("of", str, "L2"), ("L2", "L1"))
-            return Latent(of=L2() if of == "L2" else L1())
         return L2(scale) if kind == "L2" else L1(scale)
-    except (InputError, TypeError, ValueError) as error:
-        raise section.error(str(error)) if not isinstance(error, InputError) else error from error
+    except (TypeError, ValueError) as error:  # InputError among them
+        raise section.error(f"scale: {error}") from error
 
 
 def build_plausibility(section: Section) -> Plausibility | None:

@@ -30,6 +30,8 @@ from cfopt.errors import InputError
 from cfopt.problems.base import Problem
 from cfopt.running.names import nearest
 
+#: Modules that are imported without being trusted.
+_OPEN = ("cfopt.predictors.", "cfopt.generative.", "cfopt.problems.", "torch.nn.")
 #: Packages whose models and problems may be built without being trusted.
 _KNOWN = ("cfopt.predictors", "cfopt.generative", "cfopt.problems", "torch.nn.modules")
 
@@ -66,18 +68,19 @@ class Trust:
         module, _, name = path.replace(":", ".").rpartition(".")
         if not module or not name.isidentifier():
             raise section.error(f'class needs an import path, "module.Class"; got {path!r}.')
-        if not f"{module}.".startswith(("cfopt.", "torch.nn.")):
-            self.need(section, f"{path!r} runs code that is neither of cfopt nor of torch.nn")
+        if not f"{module}.".startswith(_OPEN):
+            self.need(section, f"{path!r} may run code that is neither of cfopt nor of torch.nn")
         try:
-            found: Callable[..., Any] = getattr(self._import(module), name)
-        except AttributeError as error:
-            names = [n for n in vars(sys.modules[module]) if not n.startswith("_")]
-            hint = nearest("name", name, names).split(" There are:")[0]
-            raise section.error(f"{path!r} cannot be imported: {hint} (in {module})") from error
+            within = self._import(module)
         # Any: importing runs the user's own code.
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
             raise section.error(f"{path!r} cannot be imported: {reason}") from error
+        names = [known for known in dir(within) if not known.startswith("_")]
+        if name not in names:
+            hint = nearest("name", name, names).split(" There are:")[0]
+            raise section.error(f"{path!r} cannot be imported: {hint} (in {module})")
+        found: Callable[..., Any] = getattr(within, name)
         if not callable(found):
             raise section.error(f"{path!r} is a {type(found).__name__}, not a class.")
         if not _is_known(found):

@@ -409,6 +409,34 @@ def test_progress_is_told_before_the_first_climb_and_ends_at_0(curved):
     assert seen[-1].running == 0
 
 
+@pytest.mark.parametrize("search", [None, MDMM(step=0.05, max_steps=120)])
+def test_reports_tell_where_rows_are_by_the_numbers_of_the_caller(curved, search):
+    x0 = X0.clone()
+    x0[0] = torch.nan  # rejected, so that the search numbers its rows otherwise
+    seen = []
+    e = cfopt.explain(
+        x0,
+        curved,
+        Absolute(_alternatives(curved)),
+        generative=Squash(6),
+        search=search,
+        on_progress=seen.append,
+    )
+    last = {}
+    for moving in (report.moving for report in seen if report.moving is not None):
+        assert moving.at.shape == (len(moving.rows), 6)
+        last |= {int(row): z for row, z in zip(moving.rows, moving.at, strict=True)}
+    searched = {row for row in range(len(X0)) if e.steps[row] > 0}
+    assert last
+    assert last.keys() <= searched - {0}
+    # Each one moves about its own code, not about another's.
+    codes = Squash(6).encode(X0)
+    own = sum(int((codes - z).norm(dim=1).argmin() == row) for row, z in last.items())
+    assert own > 0.7 * len(last)
+    finished = [int(row) for p in seen if p.finished is not None for row in p.finished.rows]
+    assert sorted(finished) == sorted(searched)
+
+
 def test_a_mended_model_has_the_true_slopes_of_its_cuts_and_is_nearer_to_the_truth(curved):
     factual = curved.decide(X0)
     latent = LatentSpace(Squash(6), Squash(6).encode(X0), Sphere(1.0))

@@ -87,7 +87,7 @@ def explain(
         if len(open_rows):
             remaining = task[open_rows]
             search = _with_reference(search, known, remaining)
-            points = _run(search, remaining, on_progress)
+            points = _run(search, remaining, open_rows, on_progress)
             _settle(ledger, remaining, open_rows, points)
     return ledger.close(task)
 
@@ -195,13 +195,22 @@ def _with_reference(search: Search, known: Tensor | None, task: Task) -> Search:
     return Chain((search, start if polish.refusal(task) else Polished(start, polish)))
 
 
-def _run(search: Search, task: Task, on_progress: Callable[[Progress], None] | None) -> Points:
+def _run(
+    search: Search,
+    task: Task,
+    numbers: Tensor,
+    on_progress: Callable[[Progress], None] | None,
+) -> Points:
+    """What a search finds; its reports are passed on with the numbers that rows have outside."""
     parts = []
     for progress in search.steps(task):
         if progress.finished is not None:
             parts.append(progress.finished)
         if on_progress is not None:
-            on_progress(progress)
+            done, moving = progress.finished, progress.moving
+            finished = None if done is None else replace(done, rows=numbers[done.rows])
+            moved = None if moving is None else moving.of(numbers)
+            on_progress(replace(progress, finished=finished, moving=moved))
     rows = [row for part in parts for row in part.rows.tolist()]
     if sorted(rows) != list(range(len(task))):
         raise CfoptError(

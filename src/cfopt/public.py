@@ -25,7 +25,7 @@ from cfopt.search import (
     Sequential,
 )
 from cfopt.task import Task
-from cfopt.types import Points, Progress, Quantifier, Sense, Status
+from cfopt.types import Moving, Points, Progress, Quantifier, Sense, Status
 
 __all__ = [
     "L1",
@@ -51,6 +51,7 @@ __all__ = [
     "LinearLimit",
     "LogLikelihood",
     "MissingExtraError",
+    "Moving",
     "Pipeline",
     "Plausibility",
     "Points",

@@ -135,10 +135,37 @@ class Points:
 
 
 @dataclass(frozen=True)
+class Moving:
+    """Where rows of a running search are; nothing is known of these points.
+
+    Arguments:
+        rows: which rows of the task these are, `(R,)`; one that climbs from several starts has
+            several places.
+        at: contexts, or codes where those are searched, `(R, ...)`.
+    """
+
+    rows: Tensor
+    at: Tensor
+
+    def of(self, rows: Tensor) -> Moving:
+        """The same, numbered as in a larger task, in which row k is `rows[k]`."""
+        return Moving(rows[self.rows], self.at)
+
+
+@dataclass(frozen=True)
 class Progress:
-    """One report of a running search: where it is, and the rows that have just finished."""
+    """One report of a running search: how far it is, and the rows that have just finished.
+
+    Arguments:
+        step: counts up, in a measure of the search's own.
+        running: how many rows are not finished.
+        total: how many rows there are.
+        finished: the rows that have just finished.
+        moving: some of the rows that are under way, for those who like to watch.
+    """
 
     step: int
     running: int
     total: int
     finished: Points | None = None
+    moving: Moving | None = None

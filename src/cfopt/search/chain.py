@@ -55,7 +55,9 @@ class Chain(Search):
                         left.append(now[(~settled).nonzero().flatten()])
                     final = now[settled.nonzero().flatten()].points
                 waiting = progress.running + sum(len(part.points) for part in left)
-                yield Progress(step, waiting, len(task), final if final and len(final) else None)
+                ended = final if final and len(final) else None
+                moving = None if progress.moving is None else progress.moving.of(rows)
+                yield Progress(step, waiting, len(task), ended, moving)
             before = _Pending.gather(left)
             if before is None:
                 return
@@ -148,7 +150,8 @@ class Polished(Search):
                 found.append(done[done.found.nonzero().flatten()])
                 missed = done[(~done.found).nonzero().flatten()]
             waiting = progress.running + sum(map(len, found))
-            yield Progress(step, waiting, len(task), missed if missed and len(missed) else None)
+            ended = missed if missed and len(missed) else None
+            yield Progress(step, waiting, len(task), ended, progress.moving)
         if not sum(map(len, found)):
             return
         first = Points.gather(found)

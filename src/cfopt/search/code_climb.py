@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -10,7 +12,7 @@ from cfopt.search.code_aim import Aim, Aims, host
 from cfopt.search.code_model import CodeModel
 from cfopt.search.survey import Climbed, Rows, one_is_enough
 from cfopt.task import TOLERANCE, Look, Task
-from cfopt.types import Array
+from cfopt.types import Array, Moving
 
 #: How many contexts are decoded at once.
 _AT_ONCE = 256
@@ -80,12 +82,17 @@ class CodeClimb:
         """What the loss would fall to without the criterion, by the first model of it, `(R,)`."""
         return self.model.floor
 
-    def run(self, max_steps: int) -> Climbed:
-        """Climb until every row has come to rest."""
+    def climb(self, max_steps: int) -> Iterator[Moving]:
+        """Take steps until every row has come to rest; the best codes are then in `end`."""
         for _ in range(max_steps):
             if not len(self.running):
-                break
+                return
             self._advance()
+            rows = torch.from_numpy(self.running).to(self.z.device)
+            yield Moving(rows, self.z[rows])
+
+    def end(self) -> Climbed:
+        """The best code of each row so far, and what it took."""
         device = self.z.device
         solves = self.aims.solves + self.looks * int(self.task.calls_solver)
         return Climbed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from cfopt.search.code_climb import CodeClimb, compared, look
 from cfopt.task import Task
-from cfopt.types import Points
+from cfopt.types import Moving, Points
 
 #: The first trust region of a climb, in the units of codes.
 _RADIUS = 0.5
@@ -25,6 +26,8 @@ _NEARNESS = 0.01
 
 class CodeRun:
     """The rows of a latent task that are worked on together, and the best code of each so far.
+
+    What it does is done while it is iterated over; it yields where its rows are.
 
     Arguments:
         task: in a latent space.
@@ -51,12 +54,14 @@ class CodeRun:
         """Which rows have a valid code, `(B,)`."""
         return self.loss < torch.inf
 
-    def climb(self, rows: Tensor, starts: Tensor) -> None:
+    def climb(self, rows: Tensor, starts: Tensor) -> Iterator[Moving]:
         """Climb from codes `(R, n)` of some rows, which may occur more than once."""
         if not len(rows):
             return
         climb = CodeClimb(replace(self.task[rows], start=starts), self.radius)
-        end = climb.run(self.max_steps)
+        for moving in climb.climb(self.max_steps):
+            yield moving.of(rows)
+        end = climb.end()
         self.solves.index_add_(0, rows, end.solves)
         self.passes.index_add_(0, rows, end.passes)
         self.steps.index_add_(0, rows, climb.steps)
@@ -70,7 +75,7 @@ class CodeRun:
             if better or (not self.found[row] and miss[i] < self.miss[row]):
                 self.z[row], self.loss[row], self.miss[row] = end.x[i], end.loss[i], miss[i]
 
-    def approach(self) -> None:
+    def approach(self) -> Iterator[Moving]:
         """Look for something nearer, where what was found is far from the least loss there is.
 
         What is valid may not be all of one piece, and a climb ends in the piece that it came upon
@@ -79,14 +84,14 @@ class CodeRun:
         for part in _ON_THE_WAY:
             far = self.found & ~(self.loss <= _NEAR_ENOUGH * self.floor)
             rows = far.nonzero().flatten()
-            self.climb(rows, torch.lerp(self.task.home[rows], self.z[rows], part))
+            yield from self.climb(rows, torch.lerp(self.task.home[rows], self.z[rows], part))
 
-    def polish(self) -> None:
+    def polish(self) -> Iterator[Moving]:
         """Climb once more from what was found, with a model that was measured there."""
         rows = self.found.nonzero().flatten()
-        self.climb(rows, self.z[rows])
+        yield from self.climb(rows, self.z[rows])
 
-    def restart(self, samples: int, starts: int, generator: torch.Generator) -> None:
+    def restart(self, samples: int, starts: int, generator: torch.Generator) -> Iterator[Moving]:
         """Where nothing valid is known, climb from the most promising of some random codes.
 
         They lie on the way from the factual code to samples of the prior, the same ones for every
@@ -109,7 +114,7 @@ class CodeRun:
         score = miss + _NEARNESS * part.flatten().double()
         chosen = score.argsort(dim=1, stable=True)[:, :starts]
         picked = z[torch.arange(len(rows))[:, None], chosen]
-        self.climb(rows.repeat_interleave(starts), picked.flatten(0, 1))
+        yield from self.climb(rows.repeat_interleave(starts), picked.flatten(0, 1))
 
     def points(self, method: str) -> Points:
         """All rows."""

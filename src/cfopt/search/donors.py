@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -46,7 +47,7 @@ class Donors(Search):
         usable = self.contexts.flatten(1).isfinite().all(1)
         known = self.contexts[usable].to(task.origin)
         run = CodeRun(task, self.max_steps, 1.0)
-        rows = torch.arange(len(task), device=known.device)
+        rows, step = torch.arange(len(task), device=known.device), 0
         if len(known):
             with torch.no_grad():
                 codes = torch.cat([task.latent.model.encode(k) for k in torch.split(known, 256)])
@@ -56,11 +57,11 @@ class Donors(Search):
             picked = torch.stack(
                 [_best(task[rows[row : row + 1]], raw, remade, every) for row in rows]
             )[:, : self.starts]
-            run.climb(rows.repeat_interleave(picked.shape[1]), codes[picked.flatten()])
-            for _ in range(_APPROACHES):
-                run.approach()
-        points = run.points("donor")
-        yield Progress(1, 0, len(task), points)
+            climbs = run.climb(rows.repeat_interleave(picked.shape[1]), codes[picked.flatten()])
+            nearer = [run.approach() for _ in range(_APPROACHES)]
+            for step, moving in enumerate(chain(climbs, *nearer), 1):
+                yield Progress(step, len(task), len(task), moving=moving)
+        yield Progress(step + 1, 0, len(task), run.points("donor"))
 
 
 def _best(task: Task, raw: Known, remade: Known, every: Tensor) -> Tensor:

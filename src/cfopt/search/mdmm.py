@@ -14,7 +14,7 @@ from cfopt.errors import InputError
 from cfopt.search.base import Search
 from cfopt.search.projection import project
 from cfopt.task import TOLERANCE, Task
-from cfopt.types import Points, Progress
+from cfopt.types import Moving, Points, Progress
 
 #: Steps between two reports when no row finishes.
 _REPORT_EVERY = 50
@@ -92,7 +92,7 @@ class MDMM(Search):
         for k in range(1, self.max_steps + 1):
             finished = run.advance(k)
             if finished is not None or k % _REPORT_EVERY == 0:
-                yield Progress(k, len(run.rows), len(task), finished)
+                yield Progress(k, len(run.rows), len(task), finished, Moving(run.rows, run.x))
             if not len(run.rows):
                 return
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from numbers import Real
 
 import numpy as np
@@ -19,7 +20,7 @@ from cfopt.search.code_run import CodeRun
 from cfopt.search.projection import project
 from cfopt.search.survey import Climbed
 from cfopt.task import Task
-from cfopt.types import Array, Points, Progress
+from cfopt.types import Array, Moving, Points, Progress
 
 #: More features make the step problems, which are dense, too large.
 _MOST_FEATURES = 2000
@@ -94,7 +95,8 @@ class Sequential(Search):
             run = _Run(self, task[rows])
             for _ in range(self.restarts):
                 step += 1
-                yield Progress(step, len(task) - done, len(task))
+                moving = Moving(rows, run.x)
+                yield Progress(step, len(task) - done, len(task), moving=moving)
                 run.restart()
             done += len(rows)
             step += 1
@@ -105,16 +107,15 @@ class Sequential(Search):
         """The same in a latent space, where restarts serve rows without an answer."""
         run, total = CodeRun(task, self.max_steps, self.radius), len(task)
         generator = torch.Generator().manual_seed(self.seed)
-        yield Progress(0, total, total)
-        run.climb(torch.arange(total, device=task.home.device), run.z)
-        for k in range(self.restarts):
-            yield Progress(k + 1, int((~run.found).sum()), total)
-            run.restart(self.samples, self.starts, generator)
+        phases = [run.climb(torch.arange(total, device=task.home.device), run.z)]
+        phases += [run.restart(self.samples, self.starts, generator) for _ in range(self.restarts)]
         if self.restarts:
-            yield Progress(self.restarts + 1, total, total)
-            run.approach()
-            run.polish()
-        yield Progress(self.restarts + 2, 0, total, run.points("sequential"))
+            phases += [run.approach(), run.polish()]
+        yield Progress(0, total, total)
+        step = 0
+        for step, moving in enumerate(chain.from_iterable(phases), 1):
+            yield Progress(step, total, total, moving=moving)
+        yield Progress(step + 1, 0, total, run.points("sequential"))
 
 
 class _Run:

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 import cfopt
-from benchmarks import exact, growth, maps, networks, qp, speed, tasks
+from benchmarks import exact, growth, maps, networks, own_pipeline, qp, speed, tasks
 
 FOLDER = Path(__file__).parent
 Record: TypeAlias = Callable[[str, list[dict[str, Any]]], None]
@@ -45,6 +45,8 @@ TITLES = {
     "map plausibility": "Maps: naive and plausible explanations, judged with the alpha = 2 VAE",
     "map reconstruction": "Maps: 1,000 test maps after reconstruction",
     "map training": "Maps: training of VAEs, batches of 64",
+    "own pipeline": "`cfopt explain` on the grid, from start to report, beside a script by hand",
+    "kills": "The same, killed three times with SIGKILL while it searches, and resumed",
 }
 
 
@@ -156,12 +158,19 @@ def _training(record: Record) -> None:
     record("map training", maps.throughput())
 
 
+def _own_pipeline(record: Record) -> None:
+    """The command line on a user's files."""
+    record("own pipeline", own_pipeline.compare())
+    record("kills", own_pipeline.kills())
+
+
 GROUPS: dict[str, Callable[[Record], None]] = {
     "tables": _tables,
     "maps": _maps,
     "searches": _searches,
     "plausibility": _plausibility,
     "training": _training,
+    "own-pipeline": _own_pipeline,
 }
 
 
@@ -184,9 +193,10 @@ def _markdown(results: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     parts = [
         "# Measurements\n",
-        "Written by `make bench`, each group (tables; maps; searches; plausibility; training) in",
-        "one run; times on a shared machine are noisy, ratios less. The knobs of the search among",
-        "codes were chosen of about 30 settings, on other maps than those of the group searches.",
+        "Written by `make bench`, each group (tables; maps; searches; plausibility; training;",
+        "own-pipeline) in one run; times on a shared machine are noisy, ratios less. The knobs of",
+        "the search among codes were chosen of about 30 settings, on other maps than those of the",
+        "group searches.",
         f"Versions: {versions}.\n",
         "The baseline explains one task at a time with autograd and one solve a step through a",
         "persistent, warm-started HiGHS model on one thread (`benchmarks/baseline.py`). Ratios are",

@@ -20,6 +20,7 @@ from rich.table import Table
 
 import cfopt
 from benchmarks import exact, growth, maps, networks, own_pipeline, qp, speed, tasks
+from cfopt.running.names import nearest
 
 FOLDER = Path(__file__).parent
 Record: TypeAlias = Callable[[str, list[dict[str, Any]]], None]
@@ -95,6 +96,9 @@ def _recount(trace: list[list[float]]) -> int:
 
 
 def main(chosen: list[str]) -> None:
+    unknown = [name for name in chosen if name not in GROUPS]
+    if unknown:
+        sys.exit(f"Error: {nearest('group', unknown[0], GROUPS)}")
     console = Console(width=150)
     stored = FOLDER / "results.json"
     results: dict[str, Any] = json.loads(stored.read_text()) if chosen else {}
@@ -205,7 +209,9 @@ def _markdown(results: dict[str, Any]) -> str:
         "and the most exact together with quadprog.\n",
     ]
     for name, title in TITLES.items():
-        rows = results[name]
+        rows = results.get(name)
+        if rows is None:  # of a group that was never run
+            continue
         parts.append(f"\n## {title}\n")
         parts.append("| " + " | ".join(rows[0]) + " |")
         parts.append("|" + " --- |" * len(rows[0]))

@@ -95,6 +95,7 @@ class _Run:
                     self.display.say(f"{self._done()} of {len(self.work)} rows are done already.")
                 for rows in self.to_do:
                     self._do(rows)
+                self.display.say("Writing the results, pictures and the report.")
                 found = self._read(self.work.batches)
                 explanation, seconds = join([part for part, _ in found]), sum(s for _, s in found)
                 for line in write_results(explanation, self.work, self.folder, seconds):

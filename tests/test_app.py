@@ -372,6 +372,36 @@ def test_problems_come_from_files_and_arguments_too(example: Path) -> None:
     refused(cf("explain", example), "plans.csv")
 
 
+def test_decisions_are_told_by_the_names_of_their_entries(example: Path) -> None:
+    folder, orders = example.parent, ["north", "south", "harbour"]
+    save_file({"weight": torch.rand(3, 4), "bias": torch.ones(3)}, folder / "weights.safetensors")
+    change(example, "out_features = 12", "out_features = 3")
+    knapsack = """kind = "Knapsack"
+arguments = { weights = [[1, 1, 1]], capacities = [1] }
+names = ["north", "south", "harbour"]"""
+    grid = 'kind = "GridShortestPath"\narguments = { rows = 3, cols = 3 }'
+    change(example, grid, knapsack)
+    problem = work_of(example).pipeline.problem
+    assert problem.decision_names == tuple(orders)
+    assert problem.describe(np.array([0.0, 1, 1])) == "south, harbour"
+    change(example, "pictures = 0", "pictures = 1")
+    done = cf("explain", example)
+    assert done.exit_code == 0, done.output
+    report = (folder / "results" / "report.html").read_text()
+    chosen = {orders[int(j)] for j in results(folder / "results").factual.argmax(dim=1)}
+    assert all(name in report for name in chosen)
+    assert "item 0" not in report
+    (folder / "mix.lp").write_text("Max\n a + b\nSt\n a + b <= 3\nEnd\n")
+    change(example, knapsack, 'file = "mix.lp"\nnames = ["oak", "elm"]')
+    change(example, "out_features = 3", "out_features = 2")
+    save_file({"weight": torch.rand(2, 4), "bias": torch.ones(2)}, folder / "weights.safetensors")
+    assert work_of(example).pipeline.problem.describe(np.array([1.0, 2])) == "{oak, elm = 2}"
+    change(example, '"oak", "elm"', '"oak", "oak"')
+    refused(cf("explain", example), "[problem]", "2 different names")
+    change(example, 'file = "mix.lp"\nnames = ["oak", "oak"]', f"{grid}\nnames = []")
+    refused(cf("explain", example), "[problem]", "names cannot be given")
+
+
 def test_a_row_that_fails_does_not_stop_the_others(
     example: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

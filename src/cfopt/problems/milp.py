@@ -160,6 +160,8 @@ class MILP(Problem):
     @property
     def decision_names(self) -> tuple[str, ...]:
         """The name of each entry of a decision."""
+        if self._decision_names is not None:
+            return self._decision_names
         names = self.names or [f"y{j}" for j in range(self._model.num_columns)]
         return tuple(names[j] for j in self._priced)
 

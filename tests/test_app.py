@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import highspy
 import numpy as np
 import pandas as pd
 import pytest
@@ -343,6 +344,13 @@ def test_alternatives_come_from_files_decisions_and_true_optima(example: Path) -
     assert torch.equal(alternative('alternatives = "plans.csv"'), decisions.flip(0))
     np.save(folder / "plan.npy", decisions[4].numpy())
     assert torch.equal(alternative('alternatives = "plan.npy"'), decisions[[4] * 10])
+    refused_plan = decisions.flip(0).numpy()
+    refused_plan[1] = 1
+    pd.DataFrame(refused_plan).to_csv(folder / "plans.csv", index=False)
+    alternative('alternatives = "plans.csv"')
+    told = cf("explain", folder / "other.toml", "--dry-run").output
+    assert "Of the first 4 rows, 1 would be rejected. Row Tue: Absolute needs a feasible" in told
+    assert "in order" not in told
     pd.DataFrame(decisions[:3].numpy()).to_csv(folder / "three.csv", index=False)
     with pytest.raises(cfopt.InputError, match="one for each of the 10; got 3"):
         alternative('alternatives = "three.csv"')
@@ -400,6 +408,39 @@ names = ["north", "south", "harbour"]"""
     refused(cf("explain", example), "[problem]", "2 different names")
     change(example, 'file = "mix.lp"\nnames = ["oak", "oak"]', f"{grid}\nnames = []")
     refused(cf("explain", example), "[problem]", "names cannot be given")
+
+
+def test_columns_of_plans_and_costs_go_by_their_names_where_the_problem_has_some(
+    example: Path,
+) -> None:
+    folder = example.parent
+    model = highspy.Highs()
+    model.silent()
+    (folder / "mix.lp").write_text("Max\n a + 2 b - 9 c\nSt\n a + b - c <= 3\n b <= 2\nEnd\n")
+    assert model.readModel(str(folder / "mix.lp")) == highspy.HighsStatus.kOk
+    assert model.writeModel(str(folder / "mix.mps")) == highspy.HighsStatus.kOk
+    save_file({"weight": torch.rand(2, 4), "bias": torch.ones(2)}, folder / "weights.safetensors")
+    change(example, "out_features = 12", "out_features = 2")
+    change(example, 'kind = "GridShortestPath"', 'file = "mix.mps"')
+    change(example, "rows = 3, cols = 3", 'cost_columns = ["a", "b"]')
+
+    def alternative(line: str) -> list[float]:
+        text = example.read_text().replace("decision_of_row = 0", line)
+        (folder / "other.toml").write_text(text)
+        asked = work_of(folder / "other.toml").criterion
+        assert isinstance(asked, cfopt.Absolute)
+        return list(torch.as_tensor(asked.alternative)[0].tolist())
+
+    (folder / "plan.csv").write_text("planner,c,a,b\nEve,0,3,0\n")
+    assert alternative('alternatives = "plan.csv"') == [3, 0, 0]
+    (folder / "plan.csv").write_text("first,second,third\n0,3,0\n")
+    assert alternative('alternatives = "plan.csv"') == [0, 3, 0]
+    (folder / "plan.csv").write_text("a,b,d\n0,3,0\n")
+    with pytest.raises(cfopt.InputError, match="no column 'c'"):
+        alternative('alternatives = "plan.csv"')
+    (folder / "costs.csv").write_text("b,a\n1,5\n")
+    assert alternative('optimum_of_row = "own"\ncosts = "costs.csv"') == [3, 0, 0]
+    assert alternative('optimum_of_row = 0\ncosts = "costs.csv"') == [3, 0, 0]
 
 
 def test_a_row_that_fails_does_not_stop_the_others(

@@ -93,11 +93,14 @@ class Work:
         """Explain some rows."""
         return self._explain(rows, self.search, on_progress)
 
-    def check(self) -> None:
-        """Try everything but the search on the first rows; what raises here would do so later."""
+    def check(self) -> Explanation:
+        """Try everything but the search on the first rows; what raises here would do so later.
+
+        Returns these rows, of which some may be rejected.
+        """
         tried = replace(self, reference=None)  # which is a search of its own
         with _tried(self.config):
-            tried._explain(range(min(_TRIED, len(self))), _Checked(self.search))
+            return tried._explain(range(min(_TRIED, len(self))), _Checked(self.search))
 
     def _explain(
         self,

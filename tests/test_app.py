@@ -144,9 +144,11 @@ def test_the_example_works_from_end_to_end(tmp_path: Path) -> None:
 def test_a_finished_run_is_not_done_again(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cf("explain", example).exit_code == 0
     monkeypatch.setattr(Work, "explain", None)
+    change(example, "title =", 'title = "Another title" #')
     again = cf("explain", example)
     assert again.exit_code == 0, again.output
     assert "10 of 10 rows are done already" in again.output
+    assert "Another title" in (example.parent / "results" / "report.html").read_text()
     assert "(10 are done already)" in cf("explain", example, "--dry-run").output
 
 
@@ -562,6 +564,17 @@ def test_a_predictor_that_does_not_fit_is_told_before_anything_is_written(
     )
     change(example, "torch.nn.Linear", "odd_town_model.Net")
     refused(cf("explain", example, "--trust"), "the pipeline fails on its contexts")
+    (example.parent / "bent_town_model.py").write_text(
+        "import torch\n"
+        "class Net(torch.nn.Linear):\n"
+        "    def forward(self, x): return super().forward(x) ** 2\n"
+    )
+    change(example, "odd_town_model.Net", "bent_town_model.Net")
+    change(example, "rows = 4, cols = 4", "rows = 3, cols = 3")
+    change(example, "decision_of_row = 0", "decision_of_row = 9")
+    assert cf("explain", example, "--trust", "--dry-run").exit_code == 0
+    change(example, "weights =", "affine = true\nweights =")
+    refused(cf("explain", example, "--trust", "--dry-run"), "declared to be affine, but its costs")
     assert not (example.parent / "results").exists()
 
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 import cfopt
+from cfopt.affine import Affine, AffineMap
 from cfopt.app.config import Config, ModelSource
 from cfopt.app.models import build_module, build_problem
 from cfopt.app.question import (
@@ -135,6 +136,8 @@ class _Checked(Search):
     def steps(self, task: Task) -> Iterator[Progress]:
         """One report, of all rows."""
         self.of.check(task)
+        if isinstance(task.pipeline.predictor, Affine):
+            AffineMap.of(task)  # raises where the contexts refute the declaration
         count = len(task)
         none = torch.zeros(count, dtype=torch.long)
         points = Points(torch.arange(count), task.home, none.bool(), none, none, none)

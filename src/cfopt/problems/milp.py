@@ -104,7 +104,7 @@ class MILP(Problem):
         """Read an MPS or LP file, as HiGHS does; its objective says sense and fixed costs.
 
         Arguments:
-            path: a `.mps` or `.lp` file, plain or `.gz`.
+            path: a `.mps` or `.lp` file, not compressed.
             cost_columns: indices or names of the columns whose costs are predicted; by default
                 those that have a cost in the file. The other costs of the file stay as they are;
                 a constant in the objective is left out.

@@ -361,8 +361,11 @@ def test_alternatives_come_from_files_decisions_and_true_optima(example: Path) -
         alternative('alternatives = "narrow.csv"')
 
 
-def test_problems_come_from_files_and_arguments_too(example: Path) -> None:
+def test_problems_come_from_files_and_arguments_too(
+    example: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = example.parent
+    monkeypatch.setattr(sys, "path", list(sys.path))
     (folder / "model.lp").write_text(
         "Minimize\n obj: a + b + 2 c\nSubject To\n one: a + b + c >= 1\n"
         "Bounds\n a <= 1\n b <= 1\n c <= 1\nBinary\n a b c\nEnd\n"
@@ -378,6 +381,16 @@ def test_problems_come_from_files_and_arguments_too(example: Path) -> None:
     listed = 'kind = "finite"\narguments = { decisions = { file = "plans.csv" } }'
     change(example, 'file = "model.lp"', listed)
     assert isinstance(work_of(example).pipeline.problem, cfopt.problems.Finite)
+    change(example, "decisions = {", "decision = {")
+    refused(cf("explain", example), "cannot be built with {'decision': {'file': 'plans.csv'}}")
+    (folder / "own_town_solver.py").write_text(
+        "from cfopt.problems import Oracle\n"
+        "def problem(): return Oracle(lambda costs: costs == costs.min(), 3)\n"
+    )
+    own = 'class = "own_town_solver.problem"'
+    change(example, listed.replace("decisions = {", "decision = {"), own)
+    assert isinstance(work_of(example, trusted=True).pipeline.problem, cfopt.problems.Oracle)
+    change(example, own, listed)
     (folder / "plans.csv").write_text("nonsense\n")
     refused(cf("explain", example), "plans.csv")
 
@@ -641,6 +654,41 @@ def test_a_predictor_can_be_trained_and_then_explained(example: Path) -> None:
     change(example, "epoch = 2", "epochs = 2")
     done = cf("train", example, "--to", example.parent / "spo.safetensors")
     assert done.exit_code == 0, done.output
+
+
+def test_images_are_learnt_as_they_are_explained(tmp_path: Path) -> None:
+    maps = cfopt.datasets.Terrain(rows=2, cols=2, cell=4).generate(12)
+    np.save(tmp_path / "bytes.npy", maps.images.permute(0, 2, 3, 1).numpy())
+    np.save(tmp_path / "floats.npy", (maps.images / 255).numpy())
+    np.save(tmp_path / "costs.npy", maps.costs.numpy())
+    learnt = []
+    for kind in ("bytes", "floats"):
+        config = tmp_path / f"{kind}.toml"
+        config.write_text(
+            f"""
+            [predictor]
+            class = "cfopt.predictors.CompactCNN"
+            arguments = {{ cell = 4, width = 8 }}
+            weights = "{kind}.safetensors"
+            [problem]
+            kind = "TerrainShortestPath"
+            arguments = {{ rows = 2, cols = 2 }}
+            [contexts]
+            file = "{kind}.npy"
+            [criterion]
+            kind = "Epsilon"
+            epsilon = 0.1
+            [training]
+            contexts = "{kind}.npy"
+            costs = "costs.npy"
+            epochs = 3
+            """
+        )
+        torch.manual_seed(0)  # of the first weights
+        done = cf("train", config, "--to", tmp_path / f"{kind}.safetensors")
+        assert done.exit_code == 0, done.output
+        learnt.append(work_of(config).pipeline.costs(work_of(config).contexts.x))
+    assert torch.allclose(*learnt, atol=1e-6)
 
 
 def test_info_tells_versions_solvers_and_models() -> None:

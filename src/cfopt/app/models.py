@@ -167,8 +167,10 @@ def _call(
         raise section.error(str(error)) from error
     # Any: it may be the user's own code that runs here.
     except Exception as error:
+        # As they were written: numbers that were read from a file would fill lines.
+        given = section.any("arguments", {})
         raise section.error(
-            f"{name} cannot be built with {dict(arguments)!r:.120}: {_line(error)}"
+            f"{name} cannot be built with {given!r:.120}: {_line(error)}"
         ) from error
 
 

@@ -21,6 +21,7 @@ from cfopt.errors import InputError
 from cfopt.features import Features
 from cfopt.files import write_whole
 from cfopt.generative import VAE, TabularVAE, Training, train
+from cfopt.images import as_read
 from cfopt.predictors import MSE, SPOPlus, fit
 
 _KEYS = ("contexts", "costs", "loss", "epochs", "learning_rate", "batch_size", "seed", "alpha")
@@ -124,7 +125,10 @@ def _contexts(path: Path, features: Features) -> Tensor:
     table = read_table(path)
     if isinstance(table, pd.DataFrame):
         return torch.tensor(select(table, names, path).to_numpy(), dtype=torch.float32)
-    return torch.tensor(read_numbers(path), dtype=torch.float32)
+    contexts = torch.tensor(read_numbers(path))
+    if contexts.ndim == 4:  # as they will be explained
+        contexts = as_read(contexts, None, None, torch.float32)
+    return contexts.float()
 
 
 def _vae(config: Config, trust: Trust, contexts: Tensor) -> VAE:

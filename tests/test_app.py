@@ -31,6 +31,7 @@ from cfopt.errors import StorageError
 from cfopt.models.terrain import FOLDER, PREDICTOR
 from cfopt.types import Status
 from cfopt.weights import read as read_weights
+from conftest import normal
 
 #: Stands for the report where it is not part of the package.
 _STUB = """
@@ -689,6 +690,43 @@ def test_images_are_learnt_as_they_are_explained(tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
         learnt.append(work_of(config).pipeline.costs(work_of(config).contexts.x))
     assert torch.allclose(*learnt, atol=1e-6)
+
+
+def test_costs_to_learn_from_go_by_their_names(tmp_path: Path) -> None:
+    names = ["ham", "jam", "tea"]
+    contexts, values = normal(12, 2), normal(12, 3, seed=1)
+    pd.DataFrame(contexts.numpy(), columns=["a", "b"]).to_csv(tmp_path / "x.csv", index=False)
+    learnt = []
+    for order in ([0, 1, 2], [2, 0, 1]):
+        table = pd.DataFrame(values[:, order].numpy(), columns=[names[j] for j in order])
+        table.to_csv(tmp_path / "values.csv", index=False)
+        config = tmp_path / "CONFIG.toml"
+        config.write_text(
+            f"""
+            [predictor]
+            class = "torch.nn.Linear"
+            arguments = {{ in_features = 2, out_features = 3 }}
+            [problem]
+            kind = "Knapsack"
+            arguments = {{ weights = [[1.0, 2.0, 3.0]], capacities = [4.0] }}
+            names = {json.dumps(names)}
+            [contexts]
+            file = "x.csv"
+            [criterion]
+            kind = "Epsilon"
+            epsilon = 0.1
+            [training]
+            contexts = "x.csv"
+            costs = "values.csv"
+            epochs = 3
+            """
+        )
+        torch.manual_seed(0)  # of the first weights
+        to = tmp_path / f"{order[0]}.safetensors"
+        done = cf("train", config, "--to", to)
+        assert done.exit_code == 0, done.output
+        learnt.append(load_file(to)["weight"])
+    assert torch.allclose(*learnt)
 
 
 def test_info_tells_versions_solvers_and_models() -> None:

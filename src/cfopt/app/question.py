@@ -146,7 +146,7 @@ def build_criterion(
         alternatives = pipeline.decide(contexts[wanted])
     else:
         assert question.costs is not None
-        names = _cost_names(problem)
+        names = cost_names(problem)
         if question.optimum_of_row == "own":
             costs = _of_rows(question.costs, names, problem.num_costs, len(contexts), rows)
         else:
@@ -160,7 +160,7 @@ def build_criterion(
     return _CONTRASTIVE[kind](alternatives)
 
 
-def _cost_names(problem: Problem) -> tuple[str, ...] | None:
+def cost_names(problem: Problem) -> tuple[str, ...] | None:
     """What predicted costs are called, where each belongs to one entry of a decision."""
     names = problem.decision_names
     # Of a MILP, the predicted columns come first.

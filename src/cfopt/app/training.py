@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from cfopt.app.config import Config
 from cfopt.app.models import build_module, build_problem, pick
-from cfopt.app.question import build_features
+from cfopt.app.question import build_features, cost_names
 from cfopt.app.tables import read_numbers, read_table, select
 from cfopt.app.trust import Trust
 from cfopt.errors import InputError
@@ -99,11 +99,13 @@ def train_model(
         # What its owner declares of it is no part of its weights.
         source = replace(config.predictor, affine=False)
         model = build_module(source, trust, with_weights=False)
-        costs = torch.as_tensor(read_numbers(section.path("costs")), dtype=torch.float32)
+        problem = build_problem(config.problem, trust)
+        named = read_numbers(section.path("costs"), cost_names(problem))
+        costs = torch.as_tensor(named, dtype=torch.float32)
         if len(costs) != len(contexts):
             raise section.error(f"{len(contexts)} contexts need as many costs, got {len(costs)}.")
         kind = pick(section, "loss", section.take("loss", str, "MSE"), ("MSE", "SPO+"))
-        loss = MSE() if kind == "MSE" else SPOPlus(build_problem(config.problem, trust))
+        loss = MSE() if kind == "MSE" else SPOPlus(problem)
         fit(
             model,
             contexts[learnt],

@@ -1,0 +1,94 @@
+// Before and after of a map, one above the other, with a slider between them.
+
+import { costCells, ends, frame, ground, routeLines } from "./board.js";
+import { el } from "./dom.js";
+import { same } from "./routes.js";
+
+const alike = (a, b) => a?.length === b?.length && a.every((cell, k) => same(cell, b[k]));
+
+/**
+ * A figure that shows a map before and after, in one of three views: "map", "costs", "change".
+ * @param result of a task on maps
+ * @param grid {rows, cols}
+ */
+export class MapComparison {
+  constructor(result, grid, name) {
+    this.result = result;
+    this.grid = grid;
+    this.name = name;
+    this.host = el("div", { class: "compare" });
+    this.view = "map";
+  }
+
+  set view(view) {
+    const { result, grid } = this;
+    const split = this.slider?.value ?? 50;
+    if (view === "change") {
+      this.#change();
+      return;
+    }
+    const range = [Math.min(...result.before.costs, ...result.after.costs), Math.max(...result.before.costs, ...result.after.costs)];
+    const floor = (side) => (view === "costs" ? costCells(side.costs, grid, range) : ground(side.image, grid));
+    const before = frame(grid, `${this.name}, before`, floor(result.before), routeLines(this.#lines("before")), ends(grid));
+    const after = frame(grid, `${this.name}, after`, floor(result.after), routeLines(this.#lines("after")), ends(grid));
+    before.classList.add("before");
+    after.classList.add("after");
+    this.slider = el("input", {
+      type: "range", min: 0, max: 100, value: split, class: "split",
+      "aria-label": `${this.name}: how much of the map before is shown`,
+      oninput: () => this.#split(),
+    });
+    this.host.replaceChildren(before, after, el("i", { class: "divider", "aria-hidden": "true" }), this.slider,
+      el("span", { class: "tag left", "aria-hidden": "true" }, "before"), el("span", { class: "tag right", "aria-hidden": "true" }, "after"));
+    this.#split();
+  }
+
+  #split() {
+    this.host.style.setProperty("--split", `${this.slider.value}%`);
+    this.slider.setAttribute("aria-valuetext", `${this.slider.value}% before, ${100 - this.slider.value}% after`);
+    this.host.classList.toggle("all-after", this.slider.value < 12);
+    this.host.classList.toggle("all-before", this.slider.value > 88);
+  }
+
+  #lines(side) {
+    const { factual_path: factual, asked_path: asked, after } = this.result;
+    if (side === "before") {
+      return [{ route: factual, role: "factual" }, ...(alike(asked, factual) ? [] : [{ route: asked, role: "other", weight: "weak" }])];
+    }
+    const third = alike(after.path, asked) || alike(after.path, factual) ? [] : [{ route: after.path, role: "third", weight: "weak" }];
+    if (alike(asked, factual)) return [{ route: factual, role: "factual" }, ...third];
+    return [{ route: asked, role: "other" }, { route: factual, role: "factual", weight: "weak" }, ...third];
+  }
+
+  async #change() {
+    const image = await difference(this.result.before.image, this.result.after.image);
+    const picture = frame(this.grid, `${this.name}: where the map changed, the more purple the more`,
+      ground(image, this.grid), routeLines(this.#lines("after")), ends(this.grid));
+    this.host.replaceChildren(picture);
+  }
+}
+
+async function pixels(uri) {
+  const image = new Image();
+  image.src = uri;
+  await image.decode();
+  const canvas = el("canvas", { width: image.naturalWidth, height: image.naturalHeight });
+  const pen = canvas.getContext("2d", { willReadFrequently: true });
+  pen.drawImage(image, 0, 0);
+  return [canvas, pen, pen.getImageData(0, 0, canvas.width, canvas.height)];
+}
+
+/** Where two maps differ: white where they do not, purple where a colour moved by a quarter or more. */
+async function difference(one, other) {
+  const [canvas, pen, a] = await pixels(one);
+  const [, , b] = await pixels(other);
+  for (let k = 0; k < a.data.length; k += 4) {
+    const moved = Math.max(...[0, 1, 2].map((j) => Math.abs(a.data[k + j] - b.data[k + j]))) / 64;
+    const part = Math.min(1, moved);
+    a.data[k] = 250 - part * (250 - 122);
+    a.data[k + 1] = 249 - part * (249 - 40);
+    a.data[k + 2] = 246 - part * (246 - 120);
+  }
+  pen.putImageData(a, 0, 0);
+  return canvas.toDataURL("image/png");
+}

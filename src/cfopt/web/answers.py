@@ -1,12 +1,22 @@
-"""What the server answers, for the OpenAPI description."""
+"""What the server answers: its JSON, and the models of the OpenAPI description."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 Responses = dict[int | str, dict[str, Any]]
+
+
+class Plain(JSONResponse):
+    """JSON in ASCII: names that are no valid Unicode can be told as well."""
+
+    def render(self, content: Any) -> bytes:
+        """The body."""
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 class Problem(BaseModel):
@@ -133,10 +143,12 @@ def _file(kind: str, words: str) -> Responses:
 HEALTH: Responses = _answer(Health, "The state of the workers.")
 PIPELINES: Responses = _answer(list[Listed], "All pipelines.")
 PIPELINE: Responses = _answer(Described, "The pipeline.") | _UNKNOWN | _WORKERS
+STORED: Responses = _answer(Decided, "The context.") | _UNKNOWN | _WRONG | _WORKERS
 DECIDED: Responses = _answer(Decided, "The decision.") | _UNKNOWN | _WRONG | _WORKERS | _BODY
 QUEUED: Responses = _answer(Queued, "The search is queued.", 202) | _UNKNOWN | _WRONG | _WORKERS
 QUEUED |= _BODY
 TASK: Responses = _answer(Task, "The task.") | _UNKNOWN
+CANCELLED: Responses = TASK | {403: _BODY[403]}
 EVENTS: Responses = _file("text/event-stream", "Events.") | _UNKNOWN
 DOCUMENT: Responses = _file("application/json", "The explanation.") | _UNKNOWN
 PNG: Responses = _file("image/png", "A picture.") | _UNKNOWN | _WORKERS | _WRONG

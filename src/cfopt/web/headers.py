@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import logging
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -49,8 +50,12 @@ class Guard:
             await self._app(scope, receive, send)
             return
 
+        begun = False
+
         async def marked(message: Message) -> None:
+            nonlocal begun
             if message["type"] == "http.response.start":
+                begun = True
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers[name] = value
@@ -71,7 +76,13 @@ class Guard:
             most = f"{self._limits.body / 1e6:g} MB"
             await _answer(marked, 413, f"A request needs to be at most {most} large.")
             return
-        await self._app(scope, _replayed(body, receive), marked)
+        try:
+            await self._app(scope, _replayed(body, receive), marked)
+        # Any: a fault of this server is told like any other, and its place logged.
+        except Exception:
+            logging.getLogger("uvicorn.error").exception("%s failed", scope["path"])
+            if not begun:
+                await _answer(marked, 500, "The server failed at this request.")
 
     def _fault(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
         host = headers.get("host", "")

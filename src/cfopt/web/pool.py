@@ -12,6 +12,8 @@ from cfopt.web.process import CallError, DiedError, Process, Source
 
 #: Seconds before a worker that died while loading is started again: twice as long each time.
 _PAUSE, _LONGEST = 0.5, 30.0
+#: Seconds after which an idle worker is looked after.
+_IDLE = 0.5
 
 
 class QueueFullError(Exception):
@@ -34,7 +36,7 @@ class Job(Protocol):
     def finish(self, answer: dict[str, Any]) -> None:
         """It is done."""
 
-    def fail(self, trouble: CallError) -> None:
+    def fail(self, error: CallError) -> None:
         """There is no answer."""
 
 
@@ -60,11 +62,11 @@ class Queue:
             self._jobs.append(job)
             self._changed.notify()
 
-    def take(self) -> Job | None:
-        """The next job, waited for; None when there will be no more."""
+    def take(self, seconds: float) -> Job | None:
+        """The next job, waited for; None if none came, or there will be no more."""
         with self._changed:
-            self._changed.wait_for(lambda: self._jobs or self._closed)
-            return None if self._closed else self._jobs.popleft()
+            self._changed.wait_for(lambda: self._jobs or self._closed, seconds)
+            return self._jobs.popleft() if self._jobs and not self._closed else None
 
     def place(self, job: Job) -> int:
         """How many jobs come first, and itself; 0 if it does not wait."""
@@ -112,22 +114,23 @@ class Post(threading.Thread):
             process = self._ready()
             if process is None:
                 return
-            job = self._queue.take()
-            if job is None:
-                return
-            if not process.alive:  # killed while it was idle
-                process = self._ready()
-                if process is None:
-                    return
-            self._do(process, job)
+            # Not for long, so that one who dies while idle is replaced before it is needed.
+            job = self._queue.take(_IDLE)
+            if job is not None:
+                self._do(process, job)
 
     def _do(self, process: Process, job: Job) -> None:
         self.job = job
+        process.begin()
         try:
             if job.start(process):
                 job.finish(process.call(job.command, job.arguments, job.seconds, job.tell))
-        except CallError as trouble:
-            job.fail(trouble)
+        except CallError as error:
+            job.fail(error)
+        # Any: whatever a broken worker says, this thread must live to replace it.
+        except Exception as error:
+            process.kill()
+            job.fail(DiedError(f"The worker process gave a broken answer: {error}"))
         finally:
             self.job = None
 
@@ -140,10 +143,11 @@ class Post(threading.Thread):
             self.loaded.clear()
             if self._process is not None:
                 self._process.close()
-            self._process = Process(self._source, self._limits.grace_seconds)
+                self._process = None
             try:
+                self._process = Process(self._source, self._limits.grace_seconds)
                 self.pipelines, self.faults = self._process.load(self._limits.loading_seconds)
-            except DiedError:
+            except (DiedError, OSError):
                 self.faults = {
                     "workers": "The worker process dies, or takes too long, while it loads the "
                     "pipelines."
@@ -159,6 +163,11 @@ class Post(threading.Thread):
     def state(self) -> str:
         """What it is at."""
         return "loading" if not self.loaded.is_set() else "busy" if self.job else "idle"
+
+    @property
+    def task(self) -> str | None:
+        """The id of the search that it is at."""
+        return getattr(self.job, "id", None)
 
     @property
     def pid(self) -> int | None:
@@ -190,9 +199,9 @@ class Call:
         """Hand it over."""
         self.answer.set_result(answer)
 
-    def fail(self, trouble: CallError) -> None:
+    def fail(self, error: CallError) -> None:
         """Hand over the reason."""
-        self.answer.set_exception(trouble)
+        self.answer.set_exception(error)
 
 
 class Pool:
@@ -204,7 +213,7 @@ class Pool:
     """
 
     def __init__(self, source: Source, limits: Limits) -> None:
-        self._limits = limits
+        self.own = source.config is not None
         self._calls, self.searches = Queue(limits.live_queue), Queue(limits.queue)
         self.live = Post("live", self._calls, source, limits)
         searching = [Post("search", self.searches, source, limits) for _ in range(limits.workers)]

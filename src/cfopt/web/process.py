@@ -92,6 +92,12 @@ class Process:
             timer.cancel()
         return message["ready"], message["faults"]
 
+    def begin(self) -> None:
+        """From here on, `stop` is meant for the call that comes next."""
+        with self._lock:
+            self._number += 1
+            self._why = None
+
     def call(
         self,
         command: str,
@@ -99,23 +105,22 @@ class Process:
         seconds: float,
         on_news: Callable[[dict[str, Any]], None],
     ) -> dict[str, Any]:
-        """Answer a call, or raise the trouble; after `DiedError` and `TooSlowError` see `alive`.
+        """Answer a call that was begun, or raise a `CallError`; then see `alive`.
 
         Arguments:
             command, arguments: for `Work.do`.
             seconds: that it may take.
             on_news: called with each report.
         """
-        with self._lock:
-            self._number += 1
-            number, self._why = self._number, None
+        number = self._number
         slow = TooSlowError(f"It took longer than {seconds:g} seconds and was stopped.")
         watch = threading.Timer(seconds, self._end, (number, slow))
         watch.daemon = True
         watch.start()
         try:
-            call = {"number": number, "command": command, "arguments": arguments}
-            self._send(call)
+            if self._why is not None:  # stopped between the two
+                raise self._why
+            self._send({"number": number, "command": command, "arguments": arguments})
             while True:
                 message = self._receive()
                 if "news" not in message:

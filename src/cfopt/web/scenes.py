@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from cfopt.report.naming import column_name, noun
 from cfopt.search import MDMM, Auto, Search
 from cfopt.web.pictures import Canvas, as_uri
 from cfopt.web.routes import layout
+from cfopt.web.titles import OWN, SHIPPED, Title
 from cfopt.web.views import ImageView, TableView, View
 
 FILE = Path(__file__).parent / "tables.safetensors"
@@ -65,7 +66,7 @@ class Scene:
     """A pipeline with contexts to ask about.
 
     Arguments:
-        name, title, about: what it is called, and what it is, in a sentence.
+        title: what it is called, and what it is, in a sentence.
         pipeline: predictor and problem.
         contexts: stored ones, `(N, ...)`.
         labels: what they are called.
@@ -74,9 +75,7 @@ class Scene:
         plausible: how to search among plausible ones; None without a generative model.
     """
 
-    name: str
-    title: str
-    about: str
+    title: Title
     pipeline: Pipeline
     contexts: Tensor
     labels: tuple[str, ...]
@@ -89,10 +88,7 @@ class Scene:
         problem = self.pipeline.problem
         columns = problem.num_columns
         return {
-            "name": self.name,
-            "title": self.title,
-            "kind": self.view.kind,
-            "about": self.about,
+            **asdict(self.title),
             "contexts": len(self.contexts),
             "labels": list(self.labels[:_LABELS]),
             "sense": str(problem.sense),
@@ -124,10 +120,7 @@ def _terrain(pixels: int) -> Scene:
     height, width = models.maps.shape[2:]
     canvas = Canvas(3, height, width, 0.0, 1.0, models.maps.dtype, pixels)
     return Scene(
-        "terrain",
-        "Ways across a map",
-        "A network reads a map and predicts what each cell costs to cross; the best way is the "
-        "cheapest from the upper left to the lower right.",
+        SHIPPED["terrain"],
         models.pipeline,
         models.maps,
         tuple(f"Map {k + 1}" for k in range(len(models.maps))),
@@ -152,37 +145,19 @@ def _terrains() -> list[dict[str, Any]]:
 
 
 def _grid() -> Scene:
-    return _table(
-        "grid",
-        "Streets across town",
-        "A linear model predicts the minutes on each street from the day's conditions, each in "
-        "standard deviations from an ordinary day; the route moves right or down, and takes the "
-        "least time. The data are synthetic.",
-        lambda tensors: GridShortestPath(5, 5),
-        _STREETS,
-        "Day",
-    )
+    return _table("grid", lambda tensors: GridShortestPath(5, 5), _STREETS, "Day")
 
 
 def _knapsack() -> Scene:
-    return _table(
-        "knapsack",
-        "What to pack",
-        "A linear model predicts what each of 16 items is worth from the market, each feature in "
-        "standard deviations from the usual; the selection is worth the most within two "
-        "capacities. The data are synthetic.",
-        lambda tensors: Knapsack(
-            tensors["knapsack.weights"].numpy(), tensors["knapsack.capacities"].numpy()
-        ),
-        _ORDERS,
-        "Week",
-    )
+    def problem(tensors: dict[str, Tensor]) -> Problem:
+        weights, capacities = tensors["knapsack.weights"], tensors["knapsack.capacities"]
+        return Knapsack(weights.numpy(), capacities.numpy())
+
+    return _table("knapsack", problem, _ORDERS, "Week")
 
 
 def _table(
     name: str,
-    title: str,
-    about: str,
     problem: Callable[[dict[str, Tensor]], Problem],
     names: tuple[str, ...],
     row: str,
@@ -193,9 +168,7 @@ def _table(
     layer.load_state_dict({"weight": weight, "bias": tensors[f"{name}.bias"]})
     features = Features(names, lower=-_REACH, upper=_REACH)
     return Scene(
-        name,
-        title,
-        about,
+        SHIPPED[name],
         Pipeline(layer, problem(tensors)),
         contexts,
         tuple(f"{row} {k + 1}" for k in range(len(contexts))),
@@ -230,9 +203,7 @@ def own(config: Path, trusted: bool, pixels: int) -> Scene:
     )
     labels = work.contexts.labels or tuple(range(len(contexts)))
     return Scene(
-        "own",
-        work.config.output.title,
-        f"Your own pipeline, from {config.name}.",
+        Title(OWN, work.config.output.title, view.kind, f"Your own, from {config.name}."),
         work.pipeline,
         contexts,
         tuple(map(str, labels)),
@@ -256,8 +227,8 @@ def _canvas(pipeline: Pipeline, contexts: Tensor, pixels: int) -> Canvas:
 
 def load_scenes(
     config: Path | None, trusted: bool, pixels: int
-) -> tuple[dict[str, Scene], dict[str, str]]:
-    """All pipelines, and of those that cannot be loaded the reasons.
+) -> tuple[dict[str, Scene], list[dict[str, Any]], dict[str, str]]:
+    """All pipelines by name, their descriptions, and of those that cannot be loaded the reasons.
 
     Arguments:
         config: of the user's own pipeline, if any.
@@ -268,12 +239,15 @@ def load_scenes(
     torch.set_num_threads(1)
     makers = dict(shipped(pixels))
     if config is not None:
-        makers = {"own": lambda: own(config, trusted, pixels)} | makers
-    scenes, faults = {}, {}
+        makers = {OWN: lambda: own(config, trusted, pixels)} | makers
+    scenes: dict[str, Scene] = {}
+    described, faults = [], {}
     for name, make in makers.items():
         try:
-            scenes[name] = make()
+            scene = make()
+            described.append(scene.describe())
+            scenes[name] = scene
         # Any: the user's own code is among it, and the others shall still work.
         except Exception as error:
             faults[name] = str(error) or type(error).__name__
-    return scenes, faults
+    return scenes, described, faults

@@ -152,6 +152,11 @@ class Tasks:
             self._forget()
         return task
 
+    @property
+    def full(self) -> bool:
+        """Whether no more can wait."""
+        return len(self._queue) >= self._limits.queue
+
     def __getitem__(self, name: str) -> SearchTask:
         return self._tasks[name]
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import base64
 import io
-import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,28 +16,18 @@ from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
 from cfopt.errors import CfoptError, InputError
 from cfopt.explain import explain
 from cfopt.explanation import Explanation
-from cfopt.pipeline import relative_regret
-from cfopt.plots.parts import host
-from cfopt.report.naming import decision_name
-from cfopt.report.pictures import Gallery, galleries
-from cfopt.report.tasks import task_views
 from cfopt.search import Search
 from cfopt.task import Task
-from cfopt.types import Moving, Points, Progress, Status
+from cfopt.types import Points, Progress, Status
 from cfopt.web.pictures import Canvas
 from cfopt.web.requests import Context, Decide, Explain, Wanted
-from cfopt.web.routes import alone, along, drawing, route
+from cfopt.web.routes import along
 from cfopt.web.scenes import Means, Scene
-from cfopt.web.views import ImageView, plain
+from cfopt.web.telling import News, Tell, decided, told
+from cfopt.web.views import ImageView
 
-#: Seconds between two reports of a search, and how many maps have a thumbnail.
-_EVERY, _THUMBNAILS = 0.2, 48
-
-Tell = Callable[[dict[str, Any]], None]
-
-
-class Stopped(BaseException):
-    """Raised within a search that is no longer wanted; no search may catch it by mistake."""
+#: How many maps have a thumbnail.
+_THUMBNAILS = 48
 
 
 class Work:
@@ -67,39 +56,11 @@ class Work:
 
     def _decide(self, asked: Decide) -> dict[str, Any]:
         scene = self._scene(asked.pipeline)
-        return self._shown(scene, self._read(scene, asked.context))
+        return decided(scene, self._read(scene, asked.context))
 
     def _context(self, arguments: dict[str, Any]) -> dict[str, Any]:
         scene, row = self._scene(arguments["pipeline"]), arguments["row"]
-        shown = self._shown(scene, self._stored(scene, row))
-        return shown | {"label": scene.labels[row], "row": row}
-
-    def _shown(self, scene: Scene, context: Tensor) -> dict[str, Any]:
-        """A context, its costs and what is decided there."""
-        x, problem = context[None], scene.pipeline.problem
-        with torch.no_grad():
-            costs = scene.pipeline.costs(x)
-        if not bool(costs.isfinite().all()):
-            raise InputError("The predictor's costs for this context are not finite.")
-        return scene.view.show(context) | self._decided(scene, costs, problem.solve(costs))
-
-    def _decided(
-        self, scene: Scene, costs: Tensor, decision: Tensor, picture: str = ""
-    ) -> dict[str, Any]:
-        """A decision over its costs: `(1, n), (1, m)`."""
-        problem = scene.pipeline.problem
-        prices, chosen = host(problem.prices(costs.detach().double())[0]), host(decision[0])
-        name = decision_name(problem, chosen)
-        shown: dict[str, Any] = {
-            "costs": plain(costs),
-            "decision": plain(decision),
-            "value": _finite(float(prices @ chosen)),
-            "name": name,
-            "path": route(problem, chosen),
-        }
-        if scene.view.kind == "table":
-            shown["drawing"] = picture or drawing(problem, prices, chosen, name)
-        return shown
+        return decided(scene, self._stored(scene, row)) | {"label": scene.labels[row], "row": row}
 
     def _thumbnails(self, arguments: dict[str, Any]) -> dict[str, Any]:
         scene = self._scene(arguments["pipeline"])
@@ -122,10 +83,10 @@ class Work:
 
     def _explain(self, asked: Explain, tell: Tell) -> dict[str, Any]:
         scene, start = self._scene(asked.pipeline), time.perf_counter()
-        news = _News(scene, self._means(scene, asked), self._stopped, tell)
+        news = News(scene, self._means(scene, asked), self._stopped, tell)
         e = self._run(scene, asked, on_progress=news)
         return {
-            "result": _told(self, scene, e) | {"seconds": time.perf_counter() - start},
+            "result": told(scene, e) | {"seconds": time.perf_counter() - start},
             "explanation": e.to_json(),
         }
 
@@ -156,7 +117,7 @@ class Work:
     def _means(self, scene: Scene, asked: Explain) -> Means:
         if asked.plausible and scene.plausible is None:
             raise InputError(
-                f"{scene.title} has no generative model, so that plausible needs to be false."
+                f"{scene.title.title} has no generative model, so that plausible needs to be false."
             )
         wanted = asked.plausible is not False and scene.plausible is not None
         return scene.plausible if wanted and scene.plausible is not None else scene.naive
@@ -188,7 +149,8 @@ class Work:
     def _stored(self, scene: Scene, row: int) -> Tensor:
         if row >= len(scene.contexts):
             raise InputError(
-                f"There is no row {row}: {scene.title} has rows 0 to {len(scene.contexts) - 1}."
+                f"There is no row {row}: {scene.title.title} has rows 0 to "
+                f"{len(scene.contexts) - 1}."
             )
         return scene.contexts[row]
 
@@ -204,57 +166,9 @@ class Work:
         return {"png": base64.b64encode(file.getvalue()).decode("ascii")}
 
 
-def _told(work: Work, scene: Scene, e: Explanation) -> dict[str, Any]:
-    """An explanation of one row for the page, in the words of the report."""
-    table = scene.view.kind == "table"
-    problem, gallery = scene.pipeline.problem, galleries(e)[0] if table else Gallery()
-    view = task_views(e, [gallery])[0]
-    drawn = [alone(problem, picture.drawing) for picture in gallery.pictures]
-    drawn += [""] * (2 - len(drawn))
-    asked = e.alternative if e.criterion.contrasts else e.factual
-    sides = {}
-    for side, x, costs, decision, picture in (
-        ("before", e.x0, e.costs_before, e.factual, drawn[0]),
-        ("after", e.x, e.costs, e.decision, drawn[1]),
-    ):
-        sides[side] = scene.view.show(x[0]) | work._decided(scene, costs, decision, picture)
-        sides[side]["regret"] = _finite(float(relative_regret(problem, asked, costs)[0]))
-    return {
-        "status": str(view.status),
-        "valid": bool(e.valid[0]),
-        "question": view.question,
-        "verdict": view.verdict,
-        "message": e.message[0],
-        "asked": view.asked,
-        "compared": [asdict(one) for one in view.compared],
-        "changes": asdict(view.changes),
-        "proof": list(view.proof),
-        "plausibility": list(view.plausibility),
-        "rating": view.rating,
-        "effort": view.effort,
-        "distance": view.distance,
-        "optimal": view.optimal,
-        "tie": bool(e.tie[0]),
-        "steps": view.steps,
-        "solves": int(e.solves[0]),
-        "captions": [picture.caption for picture in gallery.pictures],
-        "asked_decision": plain(asked),
-        "asked_path": route(problem, host(asked[0])),
-        "factual_decision": plain(e.factual),
-        "factual_path": route(problem, host(e.factual[0])),
-        "regret_before": sides["before"]["regret"],
-        "regret_after": sides["after"]["regret"],
-        **sides,
-    }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 def _canvas(scene: Scene) -> Canvas:
     if not isinstance(scene.view, ImageView):
-        raise InputError(f"{scene.title} has no images.")
+        raise InputError(f"{scene.title.title} has no images.")
     return scene.view.canvas
 
 
@@ -268,36 +182,6 @@ class _Tried(Search):
         none = torch.zeros(count, dtype=torch.long)
         points = Points(torch.arange(count), task.home, none.bool(), none, none, none)
         yield Progress(0, 0, count, points)
-
-
-class _News:
-    """Tells where a search is, a few times a second, and ends it when it is not wanted."""
-
-    def __init__(self, scene: Scene, means: Means, stopped: Callable[[], bool], tell: Tell) -> None:
-        self._scene, self._means, self._stopped, self._tell = scene, means, stopped, tell
-        self._last = 0.0
-
-    def __call__(self, progress: Progress) -> None:
-        if self._stopped():
-            raise Stopped
-        now = time.perf_counter()
-        if now - self._last < _EVERY:
-            return
-        self._last = now
-        self._tell({"step": progress.step} | self._where(progress.moving))
-
-    def _where(self, moving: Moving | None) -> dict[str, Any]:
-        if moving is None or not len(moving.at):
-            return {}
-        at = moving.at[-1:]  # of several starts the last
-        generative, pipeline = self._means.generative, self._scene.pipeline
-        with torch.no_grad():
-            x = at if generative is None else generative.decode(at)
-            x = x.reshape(1, *self._scene.contexts.shape[1:])
-            costs = pipeline.predict(x)
-            decision = pipeline.problem.solve(costs)
-        path = route(pipeline.problem, host(decision[0]))
-        return self._scene.view.show(x[0]) | {"path": path, "decision": plain(decision)}
 
 
 def sentence(error: Exception) -> str:

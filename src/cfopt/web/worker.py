@@ -26,6 +26,8 @@ def main(connection: Connection, config: str | None, trusted: bool, pixels: int)
     """
     # Ctrl-C is meant for the server, which then ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Pictures go to files; no window is ever opened.
+    os.environ["MPLBACKEND"] = "agg"
     _Worker(connection).run(None if config is None else Path(config), trusted, pixels)
 
 
@@ -43,8 +45,7 @@ class _Worker:
         from cfopt.web.scenes import load_scenes
         from cfopt.web.work import Work
 
-        scenes, faults = load_scenes(config, trusted, pixels)
-        described = [scene.describe() for scene in scenes.values()]
+        scenes, described, faults = load_scenes(config, trusted, pixels)
         self._send({"ready": described, "faults": faults})
         work = Work(scenes, lambda: self._unwanted == self._number)
         while True:
@@ -54,7 +55,8 @@ class _Worker:
         from pydantic import ValidationError
 
         from cfopt.errors import InputError
-        from cfopt.web.work import Stopped, sentence
+        from cfopt.web.telling import Stopped
+        from cfopt.web.work import sentence
 
         self._number = number = call["number"]
 

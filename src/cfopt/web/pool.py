@@ -146,8 +146,11 @@ class Post(threading.Thread):
                 self._process = None
             try:
                 self._process = Process(self._source, self._limits.grace_seconds)
+                if self._leaving.is_set():  # while it was started
+                    self._process.close()
+                    return None
                 self.pipelines, self.faults = self._process.load(self._limits.loading_seconds)
-            except (DiedError, OSError):
+            except (DiedError, OSError, EOFError):
                 self.faults = {
                     "workers": "The worker process dies, or takes too long, while it loads the "
                     "pipelines."

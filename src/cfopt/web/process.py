@@ -53,6 +53,18 @@ class Source:
     pixels: int = 2048 * 2048
 
 
+def _context() -> Any:
+    """How processes are started: never forked from the server itself, which has threads.
+
+    Where it can be, from a process of their own that has loaded what they share.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["cfopt.web.warm"])
+    return context
+
+
 class Process:
     """A worker process.
 
@@ -64,12 +76,11 @@ class Process:
     """
 
     def __init__(self, source: Source, grace: float) -> None:
-        # Spawned: a fork of a process with threads may hang, and would share the server's memory.
-        spawn = multiprocessing.get_context("spawn")
-        self._connection, theirs = spawn.Pipe()
+        context = _context()
+        self._connection, theirs = context.Pipe()
         config = None if source.config is None else str(source.config)
         arguments = (theirs, config, source.trusted, source.pixels)
-        self._process = spawn.Process(target=worker.main, args=arguments, daemon=True)
+        self._process = context.Process(target=worker.main, args=arguments, daemon=True)
         self._process.start()
         theirs.close()
         self._grace, self._number = grace, 0
@@ -166,7 +177,7 @@ class Process:
     @property
     def alive(self) -> bool:
         """Whether it can take another call."""
-        return self._process.is_alive()
+        return bool(self._process.is_alive())
 
     def close(self) -> None:
         """End the process and give back what it holds."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
@@ -113,6 +113,7 @@ def shipped(pixels: int) -> Iterator[tuple[str, Callable[[], Scene]]]:
     yield "knapsack", _knapsack
 
 
+@cache
 def _terrain(pixels: int) -> Scene:
     from cfopt.models.terrain import load_terrain
 
@@ -144,10 +145,12 @@ def _terrains() -> list[dict[str, Any]]:
     ]
 
 
+@cache
 def _grid() -> Scene:
     return _table("grid", lambda tensors: GridShortestPath(5, 5), _STREETS, "Day")
 
 
+@cache
 def _knapsack() -> Scene:
     def problem(tensors: dict[str, Tensor]) -> Problem:
         weights, capacities = tensors["knapsack.weights"], tensors["knapsack.capacities"]
@@ -235,8 +238,6 @@ def load_scenes(
         trusted: whether what it names may execute code.
         pixels: that an image may have.
     """
-    # Drawings, searches and decisions are small here: threads would only wait for each other.
-    torch.set_num_threads(1)
     makers = dict(shipped(pixels))
     if config is not None:
         makers = {OWN: lambda: own(config, trusted, pixels)} | makers

@@ -26,8 +26,6 @@ def main(connection: Connection, config: str | None, trusted: bool, pixels: int)
     """
     # Ctrl-C is meant for the server, which then ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Pictures go to files; no window is ever opened.
-    os.environ["MPLBACKEND"] = "agg"
     _Worker(connection).run(None if config is None else Path(config), trusted, pixels)
 
 
@@ -42,6 +40,7 @@ class _Worker:
         # Read by a thread of its own: a search hears at once that it is no longer wanted, and a
         # worker whose server was killed ends, whatever it is at.
         threading.Thread(target=self._listen, daemon=True).start()
+        from cfopt.web import warm  # noqa: F401
         from cfopt.web.scenes import load_scenes
         from cfopt.web.work import Work
 

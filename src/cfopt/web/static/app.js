@@ -7,17 +7,18 @@ import { hideResult } from "./result.js";
 import { Tables } from "./tables.js";
 
 const TITLES = { route: "Why this route, and not yours?", selection: "Why this selection, and not yours?" };
-const RETRY = 500;
+const RETRY = 300;
 
 const views = { map: new Maps(), table: new Tables() };
 let list = [];
 let opening = 0; // of several pages asked for, the last one counts
 
-/** The pipelines; asked for again while the server's workers load. */
+/** The pipelines, as soon as the server's workers have loaded them. */
 async function known() {
   for (;;) {
     list = await api.pipelines();
-    if (list.length) return;
+    if (list.length && list.every((one) => one.ready || one.fault)) return;
+    byId("map-name").textContent = "the models are loading";
     await new Promise((resolve) => setTimeout(resolve, RETRY));
   }
 }
@@ -31,6 +32,7 @@ async function open(name, task = null) {
   if (fault) throw new Error(`This pipeline could not be loaded: ${fault}`);
   byId("map-view").hidden = kind !== "map";
   byId("table-view").hidden = kind === "map";
+  for (const view of Object.values(views)) view.leave();
   hideResult();
   notice("");
   const pipeline = await api.pipeline(name);
@@ -42,7 +44,7 @@ async function open(name, task = null) {
 }
 
 async function start() {
-  await known();
+  if (!list.length) await known();
   const link = location.pathname.match(/^\/t\/([^/]+)$/);
   if (link) {
     try {
@@ -51,14 +53,17 @@ async function start() {
       return;
     } catch (error) {
       history.replaceState(null, "", "/");
-      await open(list[0].name);
+      await open(first());
       notice(`The result of this link is not there: ${error.message}`);
       return;
     }
   }
   const wanted = location.hash.slice(1);
-  await open((list.find((one) => one.name === wanted) ?? list[0]).name);
+  await open(list.some((one) => one.name === wanted) ? wanted : first());
 }
+
+/** The first pipeline that works. */
+const first = () => (list.find((one) => !one.fault) ?? list[0]).name;
 
 const guarded = (work) => work().catch((error) => notice(error.message));
 
@@ -70,7 +75,5 @@ byId("pipelines").addEventListener("click", (event) => {
   history.pushState(null, "", `/#${name}`);
   guarded(() => open(name));
 });
-addEventListener("popstate", () => {
-  if (!location.pathname.startsWith("/t/")) guarded(() => open((list.find((one) => one.name === location.hash.slice(1)) ?? list[0]).name));
-});
+addEventListener("popstate", () => guarded(start));
 guarded(start);

@@ -34,7 +34,8 @@ export class Ask {
     this.naiveRow = el("label", { class: "check" }, this.naive, el("span", {}, "Beside it the naive answer: the nearest pixels, plausible or not"));
     this.kinds = el("div", { class: "kinds", role: "radiogroup", "aria-label": "Question" });
     this.far = el("p", { class: "far", hidden: true }, "at least ", this.off, " off the best", this.epsilon);
-    this.form = el("form", { novalidate: true }, this.kinds, this.far, this.naiveRow, el("div", { class: "go" }, this.button, this.why));
+    this.form = el("form", { novalidate: true }, this.kinds, this.far, this.naiveRow);
+    this.go = el("div", { class: "go" }, this.button, this.why);
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.on.ask();
@@ -42,6 +43,7 @@ export class Ask {
     this.time = el("span", { class: "time" }, "");
     this.stop = el("button", { type: "button", onclick: () => this.on.cancel() }, "Cancel");
     this.progress = el("div", { class: "progress", hidden: true }, el("div", { class: "track", role: "progressbar", "aria-label": "Search" }), this.time, this.stop);
+    this.form.append(this.go);
     host.append(this.form, this.progress);
     this.#told();
   }
@@ -91,6 +93,7 @@ export class Ask {
   busy(yes) {
     this.progress.hidden = !yes;
     this.form.inert = yes;
+    this.go.hidden = yes;
     this.form.classList.toggle("busy", yes);
     if (yes) this.time.textContent = "Waiting for a worker";
   }

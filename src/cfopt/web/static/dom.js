@@ -37,9 +37,9 @@ export function announce(words) {
 }
 
 /** Show a message that must not be missed, or take it away. */
-export function notice(words) {
+export function notice(words, calm = false) {
   const box = byId("notice");
   box.hidden = !words;
+  box.classList.toggle("calm", calm);
   box.querySelector("p").textContent = words || "";
-  if (words) box.scrollIntoView({ block: "nearest" });
 }

@@ -6,6 +6,7 @@ import { compatible, cheapestThrough, decisionWalk, gridArcs, walkDecision } fro
 import { number, place } from "./words.js";
 
 const STEP = 30;
+const CROP = 5; // what is empty around the outer nodes
 const equal = (a, b) => Boolean(a && b) && a.every((value, k) => Math.abs(value - b[k]) < 1e-6);
 
 /** A grid with its roads in shades of their costs; lines: {decision, role, weight}, the thick one first. */
@@ -15,7 +16,7 @@ function gridPicture({ rows, cols }, costs, lines, label, range, extra = []) {
   const piece = ([a, b]) => `M${at(a).join(" ")}L${at(b).join(" ")}`;
   const shade = shades(costs, ...range);
   const last = rows * cols - 1;
-  return svg("svg", { class: "grid", viewBox: `0 0 ${STEP * cols} ${STEP * rows}`, role: "img", "aria-label": label },
+  return svg("svg", { class: "grid", viewBox: `${CROP} ${CROP} ${STEP * cols - 2 * CROP} ${STEP * rows - 2 * CROP}`, role: "img", "aria-label": label },
     [0, 1, 2, 3, 4, 5].map((k) => svg("path", { class: `cost c${k}`, d: arcs.filter((_, j) => shade[j] === k).map(piece).join("") })),
     lines.filter(({ decision }) => decision).map(({ decision, role, weight }) =>
       svg("path", { class: `line ${weight ?? "strong"} ${role}`, d: arcs.filter((_, j) => decision[j] > 0.5).map(piece).join("") })),
@@ -39,7 +40,7 @@ export class GridDrawing {
     this.noun = noun;
     this.host = host;
     this.picture = el("div", { class: "picture" });
-    this.surface = el("div", { class: "surface", tabindex: "0", role: "application", "aria-roledescription": "grid", "aria-label": `Grid of ${layout.rows} by ${layout.cols} places`, "aria-describedby": "wanted-said" });
+    this.surface = el("div", { class: "surface", tabindex: "0", role: "application", "aria-roledescription": "grid", "aria-label": `Grid of ${layout.rows} by ${layout.cols} places`, "aria-describedby": "wanted-help" });
     host.replaceChildren(this.picture, this.surface);
     this.#listen();
   }
@@ -73,8 +74,9 @@ export class GridDrawing {
     const { rows, cols } = this.layout;
     this.surface.addEventListener("click", (event) => {
       const box = this.surface.getBoundingClientRect();
-      const x = ((event.clientX - box.left) / box.width) * cols - 0.5;
-      const y = ((event.clientY - box.top) / box.height) * rows - 0.5;
+      const along = (part, count) => (part * (STEP * count - 2 * CROP) + CROP) / STEP - 0.5;
+      const x = along((event.clientX - box.left) / box.width, cols);
+      const y = along((event.clientY - box.top) / box.height, rows);
       const clamp = (value, top) => Math.max(0, Math.min(top - 1, value));
       const near = clamp(Math.round(y), rows) * cols + clamp(Math.round(x), cols);
       const [dx, dy] = [x - (near % cols), y - Math.floor(near / cols)];
@@ -155,6 +157,8 @@ export class ItemsDrawing {
   }
 }
 
+const role = (result, name) => result.compared.find((one) => one.role === name)?.what.toLowerCase() ?? "chosen there";
+
 /** Pictures of an answer: [title, picture, caption] before and after. */
 export function bothDrawings(result, pipeline) {
   const { before, after, factual_decision: factual, asked_decision: asked } = result;
@@ -170,7 +174,7 @@ export function bothDrawings(result, pipeline) {
     const range = [Math.min(...all), Math.max(...all)];
     return sides.map(([title, side, strong, weak, thick, dashed]) => {
       const extra = title === "After" && third ? [{ decision: third, role: "third", weight: "weak" }] : [];
-      const caption = `Thick: ${thick}${dashed ? `; dashed: ${dashed}` : ""}${extra.length ? "; black: level with it or chosen" : ""}.`;
+      const caption = `Thick: ${thick}${dashed ? `; dashed: ${dashed}` : ""}${extra.length ? `, and ${role(result, "third")}` : ""}.`;
       return [title, gridPicture(pipeline.layout, side.costs, [strong, weak, ...extra], `${title}. ${caption}`, range), caption];
     });
   }

@@ -23,6 +23,7 @@ export class Maps {
   #row = 0;
   #touched = false; // whether the map is no longer the stored one
   #busy = false;
+  #turn = 0; // counts the pages that were opened: what a page that was left had asked for is dropped
   #tiles = new Map();
 
   constructor() {
@@ -40,6 +41,12 @@ export class Maps {
 
   get painting() {
     return document.querySelector("input[name=tool]:checked").value === "paint";
+  }
+
+  /** Another page is shown: what is under way is given up. */
+  leave() {
+    this.#turn++;
+    if (this.#busy) this.#cancel();
   }
 
   /** Show a pipeline, at a stored map or at the task of a link. */
@@ -236,7 +243,7 @@ export class Maps {
     byId("palette").replaceChildren(
       ...terrains.map(({ name, tile, cost: price }, k) =>
         el("label", { class: "terrain" }, el("input", { type: "radio", name: "terrain", value: name, checked: k === 0 }), el("img", { src: tile, alt: "", width: 28, height: 28 }), el("span", {}, capital(name), el("small", {}, `about ${number(price, 2)}`)))),
-      el("button", { type: "button", onclick: () => this.#unpaint() }, "As it was"),
+      el("button", { type: "button", onclick: () => this.#unpaint() }, "Reset"),
     );
     for (const { name, tile } of terrains) {
       const image = new Image();
@@ -313,8 +320,12 @@ export class Maps {
     const before = this.board.pixels();
     byId("board").classList.add("searching");
     this.ask.busy(true);
-    this.ask.stop.focus();
+    this.ask.stop.focus({ preventScroll: true });
+    // On a small screen the map lies far above the button: it is what is to be watched.
+    if (byId("board").getBoundingClientRect().top < 0) byId("board").scrollIntoView({ block: "start" });
     announce("Searching. Cancel stops it.");
+    for (const part of this.#idle) part.inert = true;
+    const turn = this.#turn;
     let tasks = null;
     try {
       tasks = await run((report, k) => this.#watch(report, k ? "Naive search" : "Searching"));
@@ -325,12 +336,19 @@ export class Maps {
     this.board.restore(before);
     byId("board").classList.remove("searching");
     this.ask.busy(false);
+    for (const part of this.#idle) part.inert = false;
     this.#refresh();
+    if (turn !== this.#turn) return;
     const bad = tasks?.find(({ status }) => status !== "done");
-    if (bad) notice(failure(bad));
+    if (bad) notice(failure(bad), bad.status === "cancelled");
     const done = tasks?.filter(({ status }) => status === "done") ?? [];
     if (done.length) this.#answered(done, requests[0]);
     else this.ask.button.focus();
+  }
+
+  /** What rests while a search runs: the map that it changes is not to be changed by others. */
+  get #idle() {
+    return document.querySelectorAll("#map-view .pick, #map-view .route, #map-view .stage > .bar, #palette");
   }
 
   #watch(report, what) {
@@ -343,6 +361,7 @@ export class Maps {
       { route: report.path, role: "third" },
       { route: this.#route, role: "other", weight: "weak" },
     ]);
+    byId("legend").replaceChildren(entry("third", "strong", "best on this map", ""), ...(this.#route.length ? [entry("other", "weak", "yours", "")] : []));
   }
 
   #answered(tasks, request) {
@@ -393,7 +412,6 @@ export class Maps {
     ]);
     const { cols } = this.pipeline.grid;
     const reached = complete(this.#route, this.goal);
-    const entry = (role, weight, what, value) => el("div", {}, el("dt", {}, el("i", { class: `stroke ${weight} ${role}` }), what), el("dd", {}, value));
     byId("legend").replaceChildren(
       entry("factual", "strong", changed ? "decided now" : "decided", `costs ${number(this.#now.value)}`),
       ...(changed ? [entry("third", "weak", "before painting", `cost ${number(this.#stored.value)}`)] : []),
@@ -447,6 +465,9 @@ export class Maps {
     }
   }
 }
+
+/** A line of the legend. */
+const entry = (role, weight, what, value) => el("div", {}, el("dt", {}, el("i", { class: `stroke ${weight} ${role}` }), what), el("dd", {}, value));
 
 /** A file as base64; photographs are made smaller first. */
 async function encoded(file) {

@@ -18,18 +18,19 @@ export function showResult(tasks, pipeline, on) {
   const { result } = task;
   const slug = result.status.replaceAll(" ", "-");
   host.className = `result ${slug}`;
-  host.replaceChildren(
+  const parts = [
     el("header", {},
       el("h2", { id: "result-title", tabindex: "-1" }, result.question),
       el("p", { class: "answer" }, el("b", {}, el("i", { class: "mark" }), `${capital(result.status)}. `), result.verdict, " ",
         result.optimal && result.valid ? el("em", { class: "pill" }, "closest there is") : null),
     ),
     pipeline.kind === "map" ? mapPictures(tasks, pipeline) : tablePictures(result, pipeline),
-    told(result, pipeline),
-    numbers(tasks),
+    told(result, pipeline, tasks.length > 1 ? numbers(tasks) : null),
+    tasks.length > 1 ? null : numbers(tasks),
     notes(result),
     actions(task, tasks[1], result, on),
-  );
+  ];
+  host.replaceChildren(...parts.filter(Boolean));
   host.hidden = false;
   const title = byId("result-title");
   title.focus({ preventScroll: true });
@@ -46,7 +47,7 @@ function mapPictures(tasks, pipeline) {
   if (!shown.length) return null;
   const names = tasks.length > 1 ? ["Plausible answer", "Naive answer"] : ["Answer"];
   const comparisons = shown.map(({ result }, k) => new MapComparison(result, pipeline.grid, names[k]));
-  const views = [["map", "Map"], ["costs", "Predicted costs"], ["change", "Where it changed"]];
+  const views = [["map", "Map"], ["costs", "Costs"], ["change", "Changes"]];
   return el("div", { class: "pictures" },
     el("div", { class: "bar" },
       el("div", { class: "segments", role: "radiogroup", "aria-label": "What the pictures show" },
@@ -58,7 +59,8 @@ function mapPictures(tasks, pipeline) {
       comparisons.map((one, k) => el("figure", {},
         shown.length > 1 ? el("figcaption", {}, names[k]) : null,
         one.host,
-        shown.length > 1 ? el("p", { class: "small" }, k ? "Pixels moved as little as possible: what changed is hardly to be seen, and means nothing." : tasks[0].result.changes.words) : null))),
+        shown.length > 1 ? el("p", { class: "small" }, one.result.changes.words) : null))),
+    el("p", { class: "small key" }, "Thick: decided before, asked for after. Dashed: the other one."),
   );
 }
 
@@ -71,7 +73,7 @@ function tablePictures(result, pipeline) {
     figures.map(([title, picture, caption]) => el("figure", {}, el("figcaption", {}, title), picture, caption ? el("p", { class: "small" }, caption) : null))));
 }
 
-function told(result, pipeline) {
+function told(result, pipeline, versus) {
   const value = pipeline.sense === "max" ? "Worth" : "Cost";
   const after = result.compared.some((one) => one.after);
   const compared = result.compared.length ? el("table", { class: "compared" },
@@ -88,7 +90,7 @@ function told(result, pipeline) {
         el("th", { scope: "row" }, row.name), el("td", {}, number(row.before)), el("td", {}, number(row.after)),
         el("td", { "--part": Math.abs(row.part).toFixed(2) }, signed(row.change)))))) : null,
     more ? el("p", { class: "small" }, `… and ${more} smaller ${more === 1 ? "change" : "changes"}`) : null) : null;
-  return el("div", { class: "told" }, compared, changes);
+  return el("div", { class: "told" }, el("div", {}, compared, versus), changes);
 }
 
 /** Regret, distance, steps: one column for each answer. */

@@ -20,6 +20,7 @@ export class Tables {
   #row = 0;
   #wanted = null; // {decision} or {row, name}
   #busy = false;
+  #turn = 0; // as for maps
 
   constructor() {
     this.ask = new Ask(byId("table-ask"), { ask: () => this.#explain(), cancel: () => this.#cancel(), change: () => this.#refresh() });
@@ -29,6 +30,12 @@ export class Tables {
     byId("reset-values").addEventListener("click", () => this.#reset());
     this.decideLive = latest((values) => this.#decide(values));
     this.sayDecision = settled((words) => announce(words));
+  }
+
+  /** Another page is shown: what is under way is given up. */
+  leave() {
+    this.#turn++;
+    if (this.#busy) this.#cancel();
   }
 
   async open(pipeline, task) {
@@ -153,8 +160,11 @@ export class Tables {
     notice("");
     hideResult();
     this.ask.busy(true);
-    this.ask.stop.focus();
+    this.ask.stop.focus({ preventScroll: true });
     const values = [...this.features.values];
+    const rest = document.querySelectorAll("#table-view .head, #table-view .stage, #table-view .features, #table-view .route");
+    for (const part of rest) part.inert = true;
+    const turn = this.#turn;
     let tasks = null;
     try {
       tasks = await run((report) => {
@@ -169,11 +179,13 @@ export class Tables {
     this.#busy = false;
     if (this.#stored.values) this.features.set(values);
     this.ask.busy(false);
+    for (const part of rest) part.inert = false;
+    if (turn !== this.#turn) return;
     this.#refresh();
     const task = tasks?.[0];
     if (task?.status === "done") this.#answered(task);
     else {
-      if (task) notice(failure(task));
+      if (task) notice(failure(task), task.status === "cancelled");
       this.ask.button.focus();
     }
   }
@@ -209,8 +221,9 @@ export class Tables {
     byId("decided").replaceChildren(el("b", {}, this.#now.name), ` ${this.#value()} ${number(this.#now.value)}`);
     const worth = decision && decision.reduce((sum, value, k) => sum + value * this.#now.costs[k], 0);
     byId("wanted-said").textContent = decision
-      ? `It would ${this.pipeline.sense === "max" ? "be worth" : "cost"} ${number(worth)}, where the one decided ${this.pipeline.sense === "max" ? "is worth" : "costs"} ${number(this.#now.value)}. ${this.drawing.help}`
-      : this.drawing.help;
+      ? `It would ${this.pipeline.sense === "max" ? "be worth" : "cost"} ${number(worth)}, where the one decided ${this.pipeline.sense === "max" ? "is worth" : "costs"} ${number(this.#now.value)}.`
+      : "None yet.";
+    byId("wanted-help").textContent = this.drawing.help;
     byId("clear-wanted").disabled = !decision;
     const entry = (role, weight, what, value) => el("div", {}, el("dt", {}, el("i", { class: `stroke ${weight} ${role}` }), what), el("dd", {}, value));
     byId("table-legend").replaceChildren(

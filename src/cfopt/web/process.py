@@ -84,6 +84,8 @@ class Process:
         self._process.start()
         theirs.close()
         self._grace, self._number = grace, 0
+        # Known from the connection a moment before the system tells that a process has ended.
+        self._broken = False
         self._lock, self._sending = threading.Lock(), threading.Lock()
         self._why: CallError | None = None
         self._killer: threading.Timer | None = None
@@ -91,7 +93,8 @@ class Process:
     @property
     def pid(self) -> int | None:
         """Of the process."""
-        return self._process.pid
+        pid: int | None = self._process.pid
+        return pid
 
     def load(self, seconds: float) -> tuple[list[dict[str, Any]], dict[str, str]]:
         """Wait until it is ready; what its pipelines are, and why others cannot be loaded."""
@@ -177,7 +180,7 @@ class Process:
     @property
     def alive(self) -> bool:
         """Whether it can take another call."""
-        return bool(self._process.is_alive())
+        return not self._broken and bool(self._process.is_alive())
 
     def close(self) -> None:
         """End the process and give back what it holds."""
@@ -190,12 +193,14 @@ class Process:
             with self._sending:
                 self._connection.send_bytes(json.dumps(message).encode())
         except OSError as error:
+            self._broken = True
             raise DiedError("The worker process died.") from error
 
     def _receive(self) -> dict[str, Any]:
         try:
             message: dict[str, Any] = json.loads(self._connection.recv_bytes())
         except (EOFError, OSError) as error:
+            self._broken = True
             raise DiedError("The worker process died.") from error
         return message
 

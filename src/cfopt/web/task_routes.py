@@ -119,12 +119,12 @@ def _download(name: str, kind: str) -> dict[str, str]:
 
 async def _stream(tasks: Tasks, task: SearchTask, limits: Limits) -> AsyncIterator[str]:
     """News when there are any, and otherwise a sign of life."""
-    version, last = -1, 0.0
+    version, moves, last = -1, 0, 0.0
     while not task.over:
         now = time.monotonic()
         if task.version != version or now - last >= limits.beat_seconds:
-            moved = task.news if task.version != version else {}
-            version, last = task.version, now
+            moved = task.place if task.moves != moves else {}
+            version, moves, last = task.version, task.moves, now
             view = tasks.view(task)
             told = {key: view[key] for key in ("status", "place", "seconds", "step", "message")}
             yield _event("progress", told | moved)

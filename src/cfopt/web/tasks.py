@@ -29,9 +29,9 @@ class SearchTask:
         self.id = secrets.token_urlsafe(12)
         self.arguments, self.seconds = request, seconds
         self.status, self.message = "queued", "Waiting for a free worker."
-        #: Counts the changes, so that streams know of news.
-        self.version = 0
-        self.news: dict[str, Any] = {}
+        #: Count all changes, and the moves among them, so that streams know what is new.
+        self.version = self.moves = 0
+        self.step, self.place = 0, dict[str, Any]()
         self.result: dict[str, Any] | None = None
         self.picture: bytes | None = None
         self._explanation = b""
@@ -68,7 +68,10 @@ class SearchTask:
 
     def tell(self, news: dict[str, Any]) -> None:
         """Where the search is."""
-        self.news = self.news | news
+        self.step = news.pop("step")
+        if news:
+            self.place = news
+            self.moves += 1
         self.version += 1
 
     def finish(self, answer: dict[str, Any]) -> None:
@@ -112,7 +115,7 @@ class SearchTask:
         if self.over:
             return
         self._took = self.elapsed
-        self._process, self.news = None, {"step": self.news.get("step", 0)}
+        self._process, self.place = None, {}
         self._become(status, message)
 
     def _become(self, status: str, message: str) -> None:
@@ -172,7 +175,7 @@ class Tasks:
             "status": task.status,
             "place": self._queue.place(task),
             "seconds": round(task.elapsed, 3),
-            "step": task.news.get("step", 0),
+            "step": task.step,
             "message": task.message,
             "request": task.arguments,
             "result": task.result,

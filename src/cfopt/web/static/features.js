@@ -4,9 +4,13 @@ import { el } from "./dom.js";
 import { number } from "./words.js";
 
 export class Features {
-  /** @param changed called with the values after each move of a slider */
-  constructor(host, features, changed) {
+  /**
+   * @param changed called with the values after each move of a slider
+   * @param limited called after each change of a lock or a range
+   */
+  constructor(host, features, changed, limited) {
     this.features = features;
+    this.limited = limited;
     this.values = features.map(() => 0);
     this.rows = features.map((feature, k) => this.#row(feature, k, changed));
     // The columns of a one-hot group are one choice, not several sliders.
@@ -23,6 +27,13 @@ export class Features {
     this.values = [...values];
     this.rows.forEach((row, k) => row.put(values[k]));
     this.choices.forEach((choice) => choice.put());
+  }
+
+  /** The name of a feature that is outside its own range; null if there is none. */
+  get outside() {
+    const { lower, upper } = this.limits;
+    const out = this.features.find(({ name }, k) => this.values[k] < (lower[name] ?? -Infinity) || this.values[k] > (upper[name] ?? Infinity));
+    return out?.name ?? null;
   }
 
   /** What an answer may do, as the server takes it. */
@@ -85,7 +96,12 @@ export class Features {
       paint();
       changed(this.values);
     });
-    for (const input of [lock, from, to]) input.addEventListener("input", told);
+    for (const input of [lock, from, to]) {
+      input.addEventListener("input", () => {
+        told();
+        this.limited();
+      });
+    }
     const node = el("li", { class: "feature" },
       el("label", { class: "name", for: id }, name), slider, box,
       el("label", { class: "lock", title: immutable ? "It cannot change" : "Keep it as it is in every answer" }, lock, el("i", { "aria-hidden": "true" })), range, limits);

@@ -69,7 +69,7 @@ function tablePictures(result, pipeline) {
   const plain = () => ["before", "after"].filter((side) => result[side]?.drawing).map((side) => [`${capital(side)}`, drawn(result[side].drawing), ""]);
   const figures = [...images, ...(pipeline.layout ? bothDrawings(result, pipeline) : plain())];
   if (!figures.length) return null;
-  return el("div", { class: "pictures" }, el("div", { class: `pair two ${pipeline.layout?.kind ?? "bars"}` },
+  return el("div", { class: "pictures" }, el("div", { class: `pair two of-${pipeline.layout?.kind ?? "columns"}` },
     figures.map(([title, picture, caption]) => el("figure", {}, el("figcaption", {}, title), picture, caption ? el("p", { class: "small" }, caption) : null))));
 }
 

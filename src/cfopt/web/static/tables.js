@@ -42,7 +42,7 @@ export class Tables {
     this.pipeline = pipeline;
     this.#now = this.#stored = this.#wanted = null;
     this.ask.suit(pipeline);
-    this.features = new Features(byId("features"), pipeline.features ?? [], (values) => this.decideLive(values));
+    this.features = new Features(byId("features"), pipeline.features ?? [], (values) => this.decideLive(values), () => this.#refresh());
     document.querySelector(".features").hidden = !pipeline.features;
     byId("decision-title").textContent = capital(pipeline.noun);
     const { labels, contexts } = pipeline;
@@ -137,6 +137,8 @@ export class Tables {
 
   #why() {
     if (!this.#now) return "The context is loading.";
+    const { outside } = this.features;
+    if (outside) return `${capital(outside)} is outside the range that you gave it. Move it, or widen the range.`;
     if (this.ask.kind === "epsilon") return "";
     if (!this.#wanted) return "Choose an alternative first.";
     if (equal(this.#wanted.decision, this.#now.decision)) return "Your alternative is what was decided. Choose another one.";

@@ -159,6 +159,7 @@ export class Board {
     surface.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;
       event.preventDefault();
+      surface.classList.remove("keyed");
       surface.focus({ preventScroll: true, focusVisible: false });
       // A finger that leaves the map keeps drawing along its edge.
       surface.setPointerCapture(event.pointerId);
@@ -181,8 +182,11 @@ export class Board {
     surface.addEventListener("pointerup", end);
     surface.addEventListener("pointercancel", end);
     surface.addEventListener("pointerleave", () => on.hover(null));
+    surface.addEventListener("focus", () => surface.classList.toggle("keyed", surface.matches(":focus-visible")));
     surface.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
+      // The cursor is shown to whoever uses keys, also after a click.
+      surface.classList.toggle("keyed", true);
       const step = KEYS[event.key];
       if (step) {
         const { rows, cols } = this.grid;

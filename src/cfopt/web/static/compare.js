@@ -56,8 +56,15 @@ export class MapComparison {
       return [{ route: factual, role: "factual" }, ...(alike(asked, factual) ? [] : [{ route: asked, role: "other", weight: "weak" }])];
     }
     const third = alike(after.path, asked) || alike(after.path, factual) ? [] : [{ route: after.path, role: "third", weight: "weak" }];
-    if (alike(asked, factual)) return [{ route: factual, role: "factual" }, ...third];
+    if (alike(asked, factual)) return this.#bestThere();
     return [{ route: asked, role: "other" }, { route: factual, role: "factual", weight: "weak" }, ...third];
+  }
+
+  /** Nothing was asked for but a change: what is best after it stands beside what was decided. */
+  #bestThere() {
+    const { factual_path: factual, after } = this.result;
+    if (alike(after.path, factual)) return [{ route: factual, role: "factual" }];
+    return [{ route: after.path, role: "other" }, { route: factual, role: "factual", weight: "weak" }];
   }
 
   async #change() {

@@ -39,6 +39,7 @@ export class GridDrawing {
     this.cursor = 0;
     this.noun = noun;
     this.host = host;
+    host.style.setProperty("--cols", layout.cols);
     this.picture = el("div", { class: "picture" });
     this.surface = el("div", { class: "surface", tabindex: "0", role: "application", "aria-roledescription": "grid", "aria-label": `Grid of ${layout.rows} by ${layout.cols} places`, "aria-describedby": "wanted-help" });
     host.replaceChildren(this.picture, this.surface);
@@ -88,7 +89,9 @@ export class GridDrawing {
       return this.#lead(inside ? [near, there].sort((a, b) => a - b) : [near]);
     });
     const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+    this.surface.addEventListener("focus", () => this.surface.classList.toggle("keyed", this.surface.matches(":focus-visible")));
     this.surface.addEventListener("keydown", (event) => {
+      this.surface.classList.add("keyed");
       const step = steps[event.key];
       if (step) {
         const row = Math.max(0, Math.min(rows - 1, Math.floor(this.cursor / cols) + step[0]));
@@ -161,13 +164,17 @@ const role = (result, name) => result.compared.find((one) => one.role === name)?
 
 /** Pictures of an answer: [title, picture, caption] before and after. */
 export function bothDrawings(result, pipeline) {
-  const { before, after, factual_decision: factual, asked_decision: asked } = result;
-  const other = equal(asked, factual) ? null : asked;
-  const third = after && !equal(after.decision, asked) && !equal(after.decision, factual) ? after.decision : null;
-  const sides = [["Before", before, { decision: factual, role: "factual" }, { decision: other, role: "other", weight: "weak" }, "decided", other ? "asked for" : ""]];
+  const { before, factual_decision: factual, asked_decision: asked } = result;
+  const after = result.status === "proved infeasible" ? null : result.after;
+  const contrasts = !equal(asked, factual);
+  // Where nothing was asked for but a change, what is best after it is shown in its place.
+  const other = contrasts ? asked : after && !equal(after.decision, factual) ? after.decision : null;
+  const wanted = contrasts ? "asked for" : "best there";
+  const third = contrasts && after && !equal(after.decision, asked) && !equal(after.decision, factual) ? after.decision : null;
+  const sides = [["Before", before, { decision: factual, role: "factual" }, { decision: contrasts ? other : null, role: "other", weight: "weak" }, "decided", contrasts && other ? wanted : ""]];
   if (after) {
     sides.push(["After", after, other ? { decision: other, role: "other" } : { decision: factual, role: "factual" },
-      other ? { decision: factual, role: "factual", weight: "weak" } : { decision: null }, other ? "asked for" : "decided", other ? "decided" : ""]);
+      other ? { decision: factual, role: "factual", weight: "weak" } : { decision: null }, other ? wanted : "decided", other ? "decided" : ""]);
   }
   if (pipeline.layout.kind === "grid") {
     const all = sides.flatMap(([, side]) => side.costs);

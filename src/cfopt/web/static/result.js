@@ -38,21 +38,29 @@ export function showResult(tasks, pipeline, on) {
   announce(`${capital(result.status)}. ${result.verdict}`);
 }
 
+const hopeless = (result) => result.status === "proved infeasible";
+
 export function hideResult() {
   byId("result").hidden = true;
 }
 
 function mapPictures(tasks, pipeline) {
-  const shown = tasks.filter(({ result }) => result.after);
+  const shown = tasks.filter(({ result }) => result.after && !hopeless(result));
   if (!shown.length) return null;
   const names = tasks.length > 1 ? ["Plausible answer", "Naive answer"] : ["Answer"];
   const comparisons = shown.map(({ result }, k) => new MapComparison(result, pipeline.grid, names[k]));
+  const contrasts = tasks[0].request.question.kind !== "epsilon";
+  const lines = contrasts ? "Thick: decided before, asked for after. Dashed: the other one." : "Thick: best before and after. Dashed: what was decided.";
+  const key = el("p", { class: "small key" }, lines);
   const views = [["map", "Map"], ["costs", "Costs"], ["change", "Changes"]];
   return el("div", { class: "pictures" },
     el("div", { class: "bar" },
       el("div", { class: "segments", role: "radiogroup", "aria-label": "What the pictures show" },
         views.map(([value, words], k) => el("label", {},
-          el("input", { type: "radio", name: "view", value, checked: k === 0, onchange: () => comparisons.forEach((one) => { one.view = value; }) }),
+          el("input", { type: "radio", name: "view", value, checked: k === 0, onchange: () => {
+            for (const one of comparisons) one.view = value;
+            key.textContent = value === "change" ? "The more purple, the more a pixel changed." : lines;
+          } }),
           el("span", {}, words)))),
     ),
     el("div", { class: `pair${shown.length > 1 ? " two" : ""}` },
@@ -60,14 +68,17 @@ function mapPictures(tasks, pipeline) {
         shown.length > 1 ? el("figcaption", {}, names[k]) : null,
         one.host,
         shown.length > 1 ? el("p", { class: "small" }, one.result.changes.words) : null))),
-    el("p", { class: "small key" }, "Thick: decided before, asked for after. Dashed: the other one."),
+    key,
   );
 }
 
 function tablePictures(result, pipeline) {
   const images = ["before", "after"].filter((side) => result[side]?.image).map((side) => [capital(side), el("img", { src: result[side].image, alt: `The image ${side}` }), ""]);
-  const plain = () => ["before", "after"].filter((side) => result[side]?.drawing).map((side) => [`${capital(side)}`, drawn(result[side].drawing), ""]);
+  const plain = () => ["before", "after"].filter((side) => result[side]?.drawing)
+    .map((side, k) => [k && hopeless(result) ? "In its way" : capital(side), drawn(result[side].drawing), result.captions?.[k] ?? ""]);
   const figures = [...images, ...(pipeline.layout ? bothDrawings(result, pipeline) : plain())];
+  // Where it was proved that there is no answer, the server draws what stands in the way.
+  if (hopeless(result) && pipeline.layout && result.captions?.length > 1) figures.push(["In its way", drawn(result.after.drawing), result.captions[1]]);
   if (!figures.length) return null;
   return el("div", { class: "pictures" }, el("div", { class: `pair two of-${pipeline.layout?.kind ?? "columns"}` },
     figures.map(([title, picture, caption]) => el("figure", {}, el("figcaption", {}, title), picture, caption ? el("p", { class: "small" }, caption) : null))));
@@ -98,7 +109,7 @@ function numbers(tasks) {
   const rows = [
     ["Distance", "how far the answer is from the context", (r) => number(r.distance, 3)],
     ["Regret before", "how much worse than the best what was asked for is", (r) => percent(r.regret_before)],
-    ["Regret after", "the same in the answer", (r) => percent(r.regret_after)],
+    ["Regret after", "the same in the answer", (r) => (hopeless(r) ? "" : percent(r.regret_after))],
     ["Plausible", "", (r) => r.rating || ""],
     ["Steps", "", (r) => (r.steps ?? "").toLocaleString("en")],
     ["Time", "", (r) => duration(r.seconds)],
@@ -137,7 +148,7 @@ function actions(task, naive, result, on) {
   } }, "Copy link");
   history.replaceState(null, "", link);
   return el("div", { class: "actions" },
-    result.after && on.again ? el("button", { type: "button", class: "primary", onclick: () => on.again(result.after) }, "Go on from this answer") : null,
+    result.after && on.again && !hopeless(result) ? el("button", { type: "button", class: "primary", onclick: () => on.again(result.after) }, "Go on from this answer") : null,
     on.naive && !naive ? el("button", { type: "button", onclick: on.naive }, "Compare with the naive answer") : null,
     copy,
     el("a", { class: "button", href: api.download(task.id, "json"), download: `cfopt-${task.id}.json` }, "JSON"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,14 @@ import pytest
 import torch
 from benchmarks.explorer import fault_of
 from PIL import Image
+from safetensors.torch import load_file
 
 import cfopt
 from cfopt.app.config import read_config
 from cfopt.app.example import write_example
 from cfopt.app.work import load
-from cfopt.models.terrain import load_terrain
+from cfopt.models.terrain import FOLDER, PREDICTOR, VAES, load_terrain
+from cfopt.web import build
 from cfopt.web.limits import Limits
 from cfopt.web.process import Source
 from serving import Client, serving
@@ -245,3 +249,82 @@ def test_documents_are_json_without_infinities(client: Client) -> None:
     for name in ("own", "terrain", "grid", "knapsack"):
         text = client.get(f"/api/pipelines/{name}/contexts/0").text
         json.loads(text, parse_constant=lambda name: pytest.fail(name))
+
+
+def test_a_map_pipeline_of_the_user_is_served_like_the_shipped_one(tmp_path: Path) -> None:
+    models = load_terrain(3)
+    np.save(tmp_path / "maps.npy", models.maps.numpy())
+    (tmp_path / "CONFIG.toml").write_text(
+        f"""
+        title = "Our hills"
+        [predictor]
+        class = "cfopt.predictors.CompactCNN"
+        weights = "{FOLDER / PREDICTOR}"
+        [problem]
+        kind = "TerrainShortestPath"
+        arguments = {{ rows = 12, cols = 12 }}
+        [contexts]
+        file = "maps.npy"
+        [generative]
+        class = "cfopt.generative.CompactVAE"
+        weights = "{FOLDER / VAES[2.0]}"
+        plausibility = {{ kind = "Sphere", beta = 10.0 }}
+        [criterion]
+        kind = "Epsilon"
+        epsilon = 0.05
+        """
+    )
+    with serving(Source(tmp_path / "CONFIG.toml"), Limits()) as client:
+        told = client.get("/api/pipelines/own").json()
+        assert (told["kind"], told["title"], told["plausible"]) == ("map", "Our hills", True)
+        assert told["grid"]["pixels"] == 8
+        for row in range(3):
+            own, shipped = (
+                client.get(f"/api/pipelines/{name}/contexts/{row}").json()
+                for name in ("own", "terrain")
+            )
+            assert own["decision"] == shipped["decision"]
+            assert own["image"] == shipped["image"]
+        epsilon = {"kind": "epsilon", "epsilon": 0.05}
+        plausible = client.explain(pipeline="own", context={"row": 0}, question=epsilon)["result"]
+        assert plausible["valid"]
+        assert plausible["regret_before"] == 0
+        assert plausible["regret_after"] >= 0.05 - 1e-6
+        assert plausible["rating"]
+        relative = {"kind": "relative", "alternative": {"row": 1}}
+        asked = {"pipeline": "own", "context": {"row": 0}, "question": relative}
+        naive = client.explain(**asked, plausible=False)["result"]
+        assert naive["valid"]
+        assert not naive["rating"]
+
+
+def test_the_server_process_loads_no_model() -> None:
+    code = "import sys, cfopt.web.serve; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_help_is_answered_at_once() -> None:
+    code = (
+        "import sys; from typer.testing import CliRunner; from cfopt.cli import app\n"
+        "print(CliRunner().invoke(app, ['serve', '--help']).output)\n"
+        "sys.exit('fastapi' in sys.modules or 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "Example: cfopt serve --config CONFIG.toml" in done.stdout
+
+
+def test_shipped_tables_are_those_that_their_builder_makes() -> None:
+    pytest.importorskip("pyepo")
+    built, shipped = build.build(), load_file(build.FILE)
+    assert built.keys() == shipped.keys()
+    for name, tensor in built.items():
+        assert torch.allclose(tensor, shipped[name], atol=2e-3), name
+
+
+def test_no_cost_of_the_shipped_tables_is_negative_whatever_the_context() -> None:
+    shipped = load_file(build.FILE)
+    for name in ("grid", "knapsack"):
+        reach = build.REACH * shipped[f"{name}.weight"].abs().sum(1)
+        assert (shipped[f"{name}.bias"] - reach).min() > 0
+        assert shipped[f"{name}.contexts"].abs().max() <= build.REACH

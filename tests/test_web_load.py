@@ -46,7 +46,7 @@ def test_requests_made_up_from_the_description_cause_no_server_error(
 ) -> None:
     command = [sys.executable, "-m", "schemathesis.cli", "run"]
     command += [
-        f"{client.base_url}openapi.json",
+        f"{client.base_url}/openapi.json",
         "--checks",
         f"{CHECKS},response_schema_conformance",
     ]

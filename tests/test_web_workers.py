@@ -90,7 +90,7 @@ def test_a_search_that_hangs_is_stopped_at_its_limit(client: Client) -> None:
     started = client.start(**fault(HANG), seconds=0.5)
     events = client.events(started)
     assert events[-1][1]["status"] == "failed"
-    assert events[-1][1]["message"] == "The search took longer than 0.5 seconds and was stopped."
+    assert events[-1][1]["message"] == "The search took longer than 0.5 s and was stopped."
     # Silent as the search was, the stream was not.
     assert sum(data["status"] == "running" for _, data in events) >= 2
 
@@ -153,7 +153,7 @@ def test_a_predictor_that_ends_its_process_fails_its_task_alone(client: Client) 
 @pytest.mark.parametrize(
     ("number", "status", "words"),
     [
-        (LIVE_HANG, 504, "The pipeline does not answer. It took longer than 1 seconds"),
+        (LIVE_HANG, 504, "The pipeline does not answer. It took longer than 1 s"),
         (LIVE_RAISE, 422, "the sensor is broken"),
         (LIVE_EXIT, 503, "The worker process died. A new one takes its place; try again."),
     ],
@@ -234,6 +234,16 @@ def test_a_pipeline_that_cannot_be_loaded_is_told_and_the_others_work(tmp_path: 
         assert client.get("/api/pipelines/own").json()["detail"] == own["fault"]
         refused = client.post("/api/explain", json=fault(0))
         assert (refused.status_code, refused.json()["detail"]) == (404, own["fault"])
+        assert client.get("/api/pipelines/grid/contexts/0").status_code == 200
+
+
+def test_a_pipeline_that_kills_its_worker_while_it_loads_is_left_out(tmp_path: Path) -> None:
+    config = write_faulty(tmp_path)
+    (tmp_path / "faulty.py").write_text("import os\nos._exit(1)\n")
+    with serving(Source(config, trusted=True), Limits()) as client:
+        own, *others = client.get("/api/pipelines").json()
+        assert own["fault"].startswith("The worker process died, or took too long, while it loaded")
+        assert all(one["ready"] for one in others)
         assert client.get("/api/pipelines/grid/contexts/0").status_code == 200
 
 

@@ -145,8 +145,14 @@ PIPELINES: Responses = _answer(list[Listed], "All pipelines.")
 PIPELINE: Responses = _answer(Described, "The pipeline.") | _UNKNOWN | _WORKERS
 STORED: Responses = _answer(Decided, "The context.") | _UNKNOWN | _WRONG | _WORKERS
 DECIDED: Responses = _answer(Decided, "The decision.") | _UNKNOWN | _WRONG | _WORKERS | _BODY
+#: What can be done with a search that was started.
+_FOLLOW = {
+    name: {"operationId": name, "parameters": {"name": "$response.body#/id"}}
+    for name in ("task", "cancel", "events", "document", "picture")
+}
 QUEUED: Responses = _answer(Queued, "The search is queued.", 202) | _UNKNOWN | _WRONG | _WORKERS
 QUEUED |= _BODY
+QUEUED[202]["links"] = _FOLLOW
 TASK: Responses = _answer(Task, "The task.") | _UNKNOWN
 CANCELLED: Responses = TASK | {403: _BODY[403]}
 EVENTS: Responses = _file("text/event-stream", "Events.") | _UNKNOWN

@@ -55,7 +55,7 @@ class Live:
         """A pipeline's description, waited for while the worker loads."""
         live = self._pool.live
         until = time.monotonic() + self.limits.loading_seconds
-        while not (live.pipelines or live.faults) and time.monotonic() < until:
+        while not live.pipelines and time.monotonic() < until:
             await asyncio.sleep(_LOOK)
         for one in live.pipelines:
             if one["name"] == name:

@@ -5,13 +5,21 @@ from __future__ import annotations
 import threading
 from collections import deque
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any, Protocol
 
 from cfopt.web.limits import Limits
 from cfopt.web.process import CallError, DiedError, Process, Source
+from cfopt.web.titles import OWN
 
 #: Seconds before a worker that died while loading is started again: twice as long each time.
 _PAUSE, _LONGEST = 0.5, 30.0
+#: How often a worker may die while it loads before the user's own pipeline is left out.
+_DEATHS = 2
+_DEADLY = (
+    "The worker process died, or took too long, while it loaded this. Mend it, and start the "
+    "server again."
+)
 #: Seconds after which an idle worker is looked after.
 _IDLE = 0.5
 
@@ -104,6 +112,7 @@ class Post(threading.Thread):
         self.loaded = threading.Event()
         self._queue, self._source, self._limits = queue, source, limits
         self._process: Process | None = None
+        self._lost: dict[str, str] = {}
         self._leaving = threading.Event()
 
     job: Job | None
@@ -136,7 +145,7 @@ class Post(threading.Thread):
 
     def _ready(self) -> Process | None:
         """The worker, a new one if need be; None if the server stops."""
-        pause = _PAUSE
+        pause, deaths = _PAUSE, 0
         while not self._leaving.is_set():
             if self._process is not None and self._process.alive:
                 return self._process
@@ -149,15 +158,18 @@ class Post(threading.Thread):
                 if self._leaving.is_set():  # while it was started
                     self._process.close()
                     return None
-                self.pipelines, self.faults = self._process.load(self._limits.loading_seconds)
+                self.pipelines, faults = self._process.load(self._limits.loading_seconds)
             except (DiedError, OSError, EOFError):
-                self.faults = {
-                    "workers": "The worker process dies, or takes too long, while it loads the "
-                    "pipelines."
-                }
+                deaths += 1
+                if self._source.config is not None and deaths >= _DEATHS:
+                    # The user's own code is the likely reason: the others shall work without it.
+                    self._source = replace(self._source, config=None)
+                    self._lost = {OWN: _DEADLY}
+                self.faults = self._lost or {"workers": _DEADLY}
                 self._leaving.wait(pause)
                 pause = min(2 * pause, _LONGEST)
             else:
+                self.faults = faults | self._lost
                 self.loaded.set()
                 return self._process
         return None

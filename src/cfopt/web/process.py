@@ -127,7 +127,7 @@ class Process:
             on_news: called with each report.
         """
         number = self._number
-        slow = TooSlowError(f"It took longer than {seconds:g} seconds and was stopped.")
+        slow = TooSlowError(f"It took longer than {seconds:g} s and was stopped.")
         watch = threading.Timer(seconds, self._end, (number, slow))
         watch.daemon = True
         watch.start()

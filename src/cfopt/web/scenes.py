@@ -28,6 +28,8 @@ from cfopt.web.views import ImageView, TableView, View
 FILE = Path(__file__).parent / "tables.safetensors"
 #: How many maps there are to choose from, and which of them a search may start from.
 _MAPS, _DONORS = 96, slice(20, 26)
+#: Of a search among pixels: what is found at all is found within these.
+_STEPS = 1000
 #: How strongly codes are drawn to the sphere of typical ones: the paper's choice.
 _BETA = 10.0
 #: How many labels, and names of columns, a description has at most.
@@ -126,7 +128,8 @@ def _terrain(pixels: int) -> Scene:
         models.maps,
         tuple(f"Map {k + 1}" for k in range(len(models.maps))),
         ImageView(canvas, models.pipeline.problem, Features(lower=0.0, upper=1.0), _terrains()),
-        naive=Means(search=MDMM()),
+        # Where no pixels are found, as for most epsilons, a mixture with another map will do.
+        naive=Means(search=MDMM(max_steps=_STEPS), reference=models.maps[_DONORS]),
         plausible=Means(
             generative=models.generative,
             plausibility=Sphere(_BETA),

@@ -62,6 +62,7 @@ def create_app(source: Source, limits: Limits, host: str = "127.0.0.1") -> FastA
         docs_url=None,
         redoc_url=None,
         default_response_class=Plain,
+        generate_unique_id_function=lambda route: route.name,
     )
     app.add_middleware(Guard, host=host, limits=limits)
     app.add_exception_handler(RequestValidationError, _invalid)

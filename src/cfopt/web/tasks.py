@@ -89,7 +89,7 @@ class SearchTask:
             elif isinstance(trouble, TooSlowError):
                 self._end(
                     "failed",
-                    f"The search took longer than {self.seconds:g} seconds and was stopped.",
+                    f"The search took longer than {self.seconds:g} s and was stopped.",
                 )
             elif isinstance(trouble, DiedError):
                 self._end(

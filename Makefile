@@ -16,7 +16,8 @@ demo: setup  ## explain a map in all three ways, naive beside plausible
 	$(BIN)/python -m cfopt.demo
 
 test: setup lint  ## everything that must hold before a change lands
-	$(BIN)/python -m pytest
+# One thread each: the tests are small, and threads of several processes would wait for each other.
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
 
 lint: setup
 	$(BIN)/ruff check .

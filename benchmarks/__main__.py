@@ -19,7 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 import cfopt
-from benchmarks import exact, growth, maps, networks, qp, speed, tasks
+from benchmarks import exact, growth, maps, networks, own_pipeline, qp, speed, tasks
+from cfopt.running.names import nearest
 
 FOLDER = Path(__file__).parent
 Record: TypeAlias = Callable[[str, list[dict[str, Any]]], None]
@@ -45,6 +46,8 @@ TITLES = {
     "map plausibility": "Maps: naive and plausible explanations, judged with the alpha = 2 VAE",
     "map reconstruction": "Maps: 1,000 test maps after reconstruction",
     "map training": "Maps: training of VAEs, batches of 64",
+    "own pipeline": "`cfopt explain` on the grid, from start to report, beside a script by hand",
+    "kills": "The same, killed three times with SIGKILL while it searches, and resumed",
 }
 
 
@@ -93,6 +96,9 @@ def _recount(trace: list[list[float]]) -> int:
 
 
 def main(chosen: list[str]) -> None:
+    unknown = [name for name in chosen if name not in GROUPS]
+    if unknown:
+        sys.exit(f"Error: {nearest('group', unknown[0], GROUPS)}")
     console = Console(width=150)
     stored = FOLDER / "results.json"
     results: dict[str, Any] = json.loads(stored.read_text()) if chosen else {}
@@ -156,12 +162,19 @@ def _training(record: Record) -> None:
     record("map training", maps.throughput())
 
 
+def _own_pipeline(record: Record) -> None:
+    """The command line on a user's files."""
+    record("own pipeline", own_pipeline.compare())
+    record("kills", own_pipeline.kills())
+
+
 GROUPS: dict[str, Callable[[Record], None]] = {
     "tables": _tables,
     "maps": _maps,
     "searches": _searches,
     "plausibility": _plausibility,
     "training": _training,
+    "own-pipeline": _own_pipeline,
 }
 
 
@@ -184,9 +197,10 @@ def _markdown(results: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     parts = [
         "# Measurements\n",
-        "Written by `make bench`, each group (tables; maps; searches; plausibility; training) in",
-        "one run; times on a shared machine are noisy, ratios less. The knobs of the search among",
-        "codes were chosen of about 30 settings, on other maps than those of the group searches.",
+        "Written by `make bench`, each group (tables; maps; searches; plausibility; training;",
+        "own-pipeline) in one run; times on a shared machine are noisy, ratios less. The knobs of",
+        "the search among codes were chosen of about 30 settings, on other maps than those of the",
+        "group searches.",
         f"Versions: {versions}.\n",
         "The baseline explains one task at a time with autograd and one solve a step through a",
         "persistent, warm-started HiGHS model on one thread (`benchmarks/baseline.py`). Ratios are",
@@ -195,7 +209,9 @@ def _markdown(results: dict[str, Any]) -> str:
         "and the most exact together with quadprog.\n",
     ]
     for name, title in TITLES.items():
-        rows = results[name]
+        rows = results.get(name)
+        if rows is None:  # of a group that was never run
+            continue
         parts.append(f"\n## {title}\n")
         parts.append("| " + " | ".join(rows[0]) + " |")
         parts.append("|" + " --- |" * len(rows[0]))

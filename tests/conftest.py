@@ -51,6 +51,13 @@ def knapsack() -> cfopt.Pipeline:
     return cfopt.Pipeline(random_linear(3, 6, seed=1, bias=2.0), problem)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where tests run side by side: a file in one process, and the quick study in one only."""
+    for item in items:
+        studies = "quick_study" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("study" if studies else item.path.name))
+
+
 @pytest.fixture(scope="session")
 def quick_study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     """The whole paper at the quick scale."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import highspy
 import numpy as np
 import pandas as pd
 import pytest
@@ -30,6 +31,7 @@ from cfopt.errors import StorageError
 from cfopt.models.terrain import FOLDER, PREDICTOR
 from cfopt.types import Status
 from cfopt.weights import read as read_weights
+from conftest import normal
 
 #: Stands for the report where it is not part of the package.
 _STUB = """
@@ -143,9 +145,11 @@ def test_the_example_works_from_end_to_end(tmp_path: Path) -> None:
 def test_a_finished_run_is_not_done_again(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cf("explain", example).exit_code == 0
     monkeypatch.setattr(Work, "explain", None)
+    change(example, "title =", 'title = "Another title" #')
     again = cf("explain", example)
     assert again.exit_code == 0, again.output
     assert "10 of 10 rows are done already" in again.output
+    assert "Another title" in (example.parent / "results" / "report.html").read_text()
     assert "(10 are done already)" in cf("explain", example, "--dry-run").output
 
 
@@ -343,6 +347,13 @@ def test_alternatives_come_from_files_decisions_and_true_optima(example: Path) -
     assert torch.equal(alternative('alternatives = "plans.csv"'), decisions.flip(0))
     np.save(folder / "plan.npy", decisions[4].numpy())
     assert torch.equal(alternative('alternatives = "plan.npy"'), decisions[[4] * 10])
+    refused_plan = decisions.flip(0).numpy()
+    refused_plan[1] = 1
+    pd.DataFrame(refused_plan).to_csv(folder / "plans.csv", index=False)
+    alternative('alternatives = "plans.csv"')
+    told = cf("explain", folder / "other.toml", "--dry-run").output
+    assert "Of the first 4 rows, 1 would be rejected. Row Tue: Absolute needs a feasible" in told
+    assert "in order" not in told
     pd.DataFrame(decisions[:3].numpy()).to_csv(folder / "three.csv", index=False)
     with pytest.raises(cfopt.InputError, match="one for each of the 10; got 3"):
         alternative('alternatives = "three.csv"')
@@ -351,8 +362,11 @@ def test_alternatives_come_from_files_decisions_and_true_optima(example: Path) -
         alternative('alternatives = "narrow.csv"')
 
 
-def test_problems_come_from_files_and_arguments_too(example: Path) -> None:
+def test_problems_come_from_files_and_arguments_too(
+    example: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = example.parent
+    monkeypatch.setattr(sys, "path", list(sys.path))
     (folder / "model.lp").write_text(
         "Minimize\n obj: a + b + 2 c\nSubject To\n one: a + b + c >= 1\n"
         "Bounds\n a <= 1\n b <= 1\n c <= 1\nBinary\n a b c\nEnd\n"
@@ -368,8 +382,81 @@ def test_problems_come_from_files_and_arguments_too(example: Path) -> None:
     listed = 'kind = "finite"\narguments = { decisions = { file = "plans.csv" } }'
     change(example, 'file = "model.lp"', listed)
     assert isinstance(work_of(example).pipeline.problem, cfopt.problems.Finite)
+    change(example, "decisions = {", "decision = {")
+    refused(cf("explain", example), "cannot be built with {'decision': {'file': 'plans.csv'}}")
+    (folder / "own_town_solver.py").write_text(
+        "from cfopt.problems import Oracle\n"
+        "def problem(): return Oracle(lambda costs: costs == costs.min(), 3)\n"
+    )
+    own = 'class = "own_town_solver.problem"'
+    change(example, listed.replace("decisions = {", "decision = {"), own)
+    assert isinstance(work_of(example, trusted=True).pipeline.problem, cfopt.problems.Oracle)
+    change(example, own, listed)
     (folder / "plans.csv").write_text("nonsense\n")
     refused(cf("explain", example), "plans.csv")
+
+
+def test_decisions_are_told_by_the_names_of_their_entries(example: Path) -> None:
+    folder, orders = example.parent, ["north", "south", "harbour"]
+    save_file({"weight": torch.rand(3, 4), "bias": torch.ones(3)}, folder / "weights.safetensors")
+    change(example, "out_features = 12", "out_features = 3")
+    knapsack = """kind = "Knapsack"
+arguments = { weights = [[1, 1, 1]], capacities = [1] }
+names = ["north", "south", "harbour"]"""
+    grid = 'kind = "GridShortestPath"\narguments = { rows = 3, cols = 3 }'
+    change(example, grid, knapsack)
+    problem = work_of(example).pipeline.problem
+    assert problem.decision_names == tuple(orders)
+    assert problem.describe(np.array([0.0, 1, 1])) == "south, harbour"
+    change(example, "pictures = 0", "pictures = 1")
+    done = cf("explain", example)
+    assert done.exit_code == 0, done.output
+    report = (folder / "results" / "report.html").read_text()
+    chosen = {orders[int(j)] for j in results(folder / "results").factual.argmax(dim=1)}
+    assert all(name in report for name in chosen)
+    assert "item 0" not in report
+    (folder / "mix.lp").write_text("Max\n a + b\nSt\n a + b <= 3\nEnd\n")
+    change(example, knapsack, 'file = "mix.lp"\nnames = ["oak", "elm"]')
+    change(example, "out_features = 3", "out_features = 2")
+    save_file({"weight": torch.rand(2, 4), "bias": torch.ones(2)}, folder / "weights.safetensors")
+    assert work_of(example).pipeline.problem.describe(np.array([1.0, 2])) == "{oak, elm = 2}"
+    change(example, '"oak", "elm"', '"oak", "oak"')
+    refused(cf("explain", example), "[problem]", "2 different names")
+    change(example, 'file = "mix.lp"\nnames = ["oak", "oak"]', f"{grid}\nnames = []")
+    refused(cf("explain", example), "[problem]", "names cannot be given")
+
+
+def test_columns_of_plans_and_costs_go_by_their_names_where_the_problem_has_some(
+    example: Path,
+) -> None:
+    folder = example.parent
+    model = highspy.Highs()
+    model.silent()
+    (folder / "mix.lp").write_text("Max\n a + 2 b - 9 c\nSt\n a + b - c <= 3\n b <= 2\nEnd\n")
+    assert model.readModel(str(folder / "mix.lp")) == highspy.HighsStatus.kOk
+    assert model.writeModel(str(folder / "mix.mps")) == highspy.HighsStatus.kOk
+    save_file({"weight": torch.rand(2, 4), "bias": torch.ones(2)}, folder / "weights.safetensors")
+    change(example, "out_features = 12", "out_features = 2")
+    change(example, 'kind = "GridShortestPath"', 'file = "mix.mps"')
+    change(example, "rows = 3, cols = 3", 'cost_columns = ["a", "b"]')
+
+    def alternative(line: str) -> list[float]:
+        text = example.read_text().replace("decision_of_row = 0", line)
+        (folder / "other.toml").write_text(text)
+        asked = work_of(folder / "other.toml").criterion
+        assert isinstance(asked, cfopt.Absolute)
+        return list(torch.as_tensor(asked.alternative)[0].tolist())
+
+    (folder / "plan.csv").write_text("planner,c,a,b\nEve,0,3,0\n")
+    assert alternative('alternatives = "plan.csv"') == [3, 0, 0]
+    (folder / "plan.csv").write_text("first,second,third\n0,3,0\n")
+    assert alternative('alternatives = "plan.csv"') == [0, 3, 0]
+    (folder / "plan.csv").write_text("a,b,d\n0,3,0\n")
+    with pytest.raises(cfopt.InputError, match="no column 'c'"):
+        alternative('alternatives = "plan.csv"')
+    (folder / "costs.csv").write_text("b,a\n1,5\n")
+    assert alternative('optimum_of_row = "own"\ncosts = "costs.csv"') == [3, 0, 0]
+    assert alternative('optimum_of_row = 0\ncosts = "costs.csv"') == [3, 0, 0]
 
 
 def test_a_row_that_fails_does_not_stop_the_others(
@@ -491,6 +578,17 @@ def test_a_predictor_that_does_not_fit_is_told_before_anything_is_written(
     )
     change(example, "torch.nn.Linear", "odd_town_model.Net")
     refused(cf("explain", example, "--trust"), "the pipeline fails on its contexts")
+    (example.parent / "bent_town_model.py").write_text(
+        "import torch\n"
+        "class Net(torch.nn.Linear):\n"
+        "    def forward(self, x): return super().forward(x) ** 2\n"
+    )
+    change(example, "odd_town_model.Net", "bent_town_model.Net")
+    change(example, "rows = 4, cols = 4", "rows = 3, cols = 3")
+    change(example, "decision_of_row = 0", "decision_of_row = 9")
+    assert cf("explain", example, "--trust", "--dry-run").exit_code == 0
+    change(example, "weights =", "affine = true\nweights =")
+    refused(cf("explain", example, "--trust", "--dry-run"), "declared to be affine, but its costs")
     assert not (example.parent / "results").exists()
 
 
@@ -557,6 +655,78 @@ def test_a_predictor_can_be_trained_and_then_explained(example: Path) -> None:
     change(example, "epoch = 2", "epochs = 2")
     done = cf("train", example, "--to", example.parent / "spo.safetensors")
     assert done.exit_code == 0, done.output
+
+
+def test_images_are_learnt_as_they_are_explained(tmp_path: Path) -> None:
+    maps = cfopt.datasets.Terrain(rows=2, cols=2, cell=4).generate(12)
+    np.save(tmp_path / "bytes.npy", maps.images.permute(0, 2, 3, 1).numpy())
+    np.save(tmp_path / "floats.npy", (maps.images / 255).numpy())
+    np.save(tmp_path / "costs.npy", maps.costs.numpy())
+    learnt = []
+    for kind in ("bytes", "floats"):
+        config = tmp_path / f"{kind}.toml"
+        config.write_text(
+            f"""
+            [predictor]
+            class = "cfopt.predictors.CompactCNN"
+            arguments = {{ cell = 4, width = 8 }}
+            weights = "{kind}.safetensors"
+            [problem]
+            kind = "TerrainShortestPath"
+            arguments = {{ rows = 2, cols = 2 }}
+            [contexts]
+            file = "{kind}.npy"
+            [criterion]
+            kind = "Epsilon"
+            epsilon = 0.1
+            [training]
+            contexts = "{kind}.npy"
+            costs = "costs.npy"
+            epochs = 3
+            """
+        )
+        torch.manual_seed(0)  # of the first weights
+        done = cf("train", config, "--to", tmp_path / f"{kind}.safetensors")
+        assert done.exit_code == 0, done.output
+        learnt.append(work_of(config).pipeline.costs(work_of(config).contexts.x))
+    assert torch.allclose(*learnt, atol=1e-6)
+
+
+def test_costs_to_learn_from_go_by_their_names(tmp_path: Path) -> None:
+    names = ["ham", "jam", "tea"]
+    contexts, values = normal(12, 2), normal(12, 3, seed=1)
+    pd.DataFrame(contexts.numpy(), columns=["a", "b"]).to_csv(tmp_path / "x.csv", index=False)
+    learnt = []
+    for order in ([0, 1, 2], [2, 0, 1]):
+        table = pd.DataFrame(values[:, order].numpy(), columns=[names[j] for j in order])
+        table.to_csv(tmp_path / "values.csv", index=False)
+        config = tmp_path / "CONFIG.toml"
+        config.write_text(
+            f"""
+            [predictor]
+            class = "torch.nn.Linear"
+            arguments = {{ in_features = 2, out_features = 3 }}
+            [problem]
+            kind = "Knapsack"
+            arguments = {{ weights = [[1.0, 2.0, 3.0]], capacities = [4.0] }}
+            names = {json.dumps(names)}
+            [contexts]
+            file = "x.csv"
+            [criterion]
+            kind = "Epsilon"
+            epsilon = 0.1
+            [training]
+            contexts = "x.csv"
+            costs = "values.csv"
+            epochs = 3
+            """
+        )
+        torch.manual_seed(0)  # of the first weights
+        to = tmp_path / f"{order[0]}.safetensors"
+        done = cf("train", config, "--to", to)
+        assert done.exit_code == 0, done.output
+        learnt.append(load_file(to)["weight"])
+    assert torch.allclose(*learnt)
 
 
 def test_info_tells_versions_solvers_and_models() -> None:

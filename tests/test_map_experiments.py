@@ -265,5 +265,5 @@ def test_the_paper_s_models_are_trained_on_the_published_maps(tmp_path: Path) ->
     assert type(TrainVAE().load(study)).__name__ == "ConvolutionalVAE"
     assert torch.equal(map_data(study).tests.images, Terrain().generate(12, seed=52).images)
     assert study.table(run)["task"].tolist() == [0, 1]
-    with pytest.raises(InputError, match=r"data was .*warcraft, is None"):
+    with pytest.raises(InputError, match=r"data was .*, is None"):
         Study(tmp_path / "out", replace(scale, map_steps=3))

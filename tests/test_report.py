@@ -112,7 +112,8 @@ def test_each_status_has_its_question_verdict_and_proof(
         assert f'<b><i class="mark"></i>{status.capitalize()}.</b>' in html
     name = decision_name(mixed.problem, mixed.alternative[0].numpy())
     assert f"Why not {name}? What would have made it the best route?" in html
-    assert re.search(r"would have been (the best|as good as any) route", html)
+    # The closest explanation lies on a boundary, whatever the solver takes there.
+    assert "would have been as good as any route" in html
     assert "this is the closest explanation there is" in html
     assert "Nothing to change: the alternative is the factual decision." in html
     assert "No valid context found in 9 steps" in html

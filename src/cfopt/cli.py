@@ -224,7 +224,7 @@ def bench(
 ) -> None:
     """Measure what is claimed about speed and quality; needs a checkout of the source.
 
-    Example: cfopt bench speed
+    Example: cfopt bench maps
     """
     with _errors(debug):
         from cfopt.app.bench import bench

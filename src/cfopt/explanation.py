@@ -272,7 +272,8 @@ class Explanation:
             lines.append(
                 f"Distance of what was found: mean {distance.mean():.3g}, median "
                 f"{distance.double().quantile(0.5):.3g}, largest {distance.max():.3g}; "
-                f"{steps.mean():.0f} steps on average, {int(self.tie[found].sum())} ties, "
+                f"{counted(round(float(steps.mean())), 'step')} on average, "
+                f"{counted(int(self.tie[found].sum()), 'tie')}, "
                 f"{int(self.optimal[found].sum())} proved to be the closest there is."
             )
         failed = [i for i, status in enumerate(self.status) if not status.is_valid]

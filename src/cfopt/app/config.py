@@ -48,6 +48,7 @@ class ProblemSource:
         built: the import path of a class or function, or None.
         file: an MPS or LP file, or None.
         arguments: of whichever it is.
+        names: of the entries of a decision; None for those that the problem has itself.
     """
 
     section: Section
@@ -55,6 +56,7 @@ class ProblemSource:
     built: str | None
     file: Path | None
     arguments: Mapping[str, Any]
+    names: list[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -199,13 +201,15 @@ def _module(section: Section) -> ModelSource:
 
 
 def _problem(section: Section) -> ProblemSource:
-    how = section.only("kind", "file", "class", "arguments").one_of("kind", "file", "class")
+    section.only("kind", "file", "class", "arguments", "names")
+    how = section.one_of("kind", "file", "class")
     return ProblemSource(
         section,
         section.take("kind", str) if how == "kind" else None,
         section.take("class", str) if how == "class" else None,
         section.path_if_any("file"),
         section.take("arguments", dict, {}),
+        section.take("names", list, None),
     )
 
 

@@ -38,6 +38,7 @@ weights = "weights.safetensors"
 #   kind = "GridShortestPath", "TerrainShortestPath", "Knapsack", "Finite" or "MILP", with arguments
 #   file = "model.lp", or .mps, read by HiGHS; arguments = { cost_columns = ["x1", "x2"] }
 #   class = "my_model.MyProblem", with arguments (needs --trust)
+# names = ["north", "south"] says what the entries of a decision are called in the report.
 # An argument may come from a file: arguments = { weights = { file = "weights.csv" }, ... }
 [problem]
 kind = "GridShortestPath"

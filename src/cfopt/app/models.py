@@ -16,7 +16,7 @@ from cfopt.app.section import Section
 from cfopt.app.tables import read_numbers
 from cfopt.app.trust import Trust
 from cfopt.errors import InputError
-from cfopt.problems import MILP, Problem, PyEPOProblem
+from cfopt.problems import MILP, GridShortestPath, Problem, PyEPOProblem, TerrainShortestPath
 from cfopt.running.names import nearest
 
 T = TypeVar("T")
@@ -105,6 +105,20 @@ def build_problem(source: ProblemSource, trust: Trust) -> Problem:
         source: which, and its arguments; an argument that is a table with a `file` is read from it.
         trust: for classes that can execute code.
     """
+    problem = _problem(source, trust)
+    if source.names is None:
+        return problem
+    if isinstance(problem, GridShortestPath | TerrainShortestPath):
+        raise source.section.error(
+            "names cannot be given: routes are told by the places they pass."
+        )
+    try:
+        return problem.named(source.names)
+    except InputError as error:
+        raise source.section.error(f"names: {error}") from error
+
+
+def _problem(source: ProblemSource, trust: Trust) -> Problem:
     section = source.section
     if source.file is not None:
         _check_file(section, source.file)
@@ -153,8 +167,10 @@ def _call(
         raise section.error(str(error)) from error
     # Any: it may be the user's own code that runs here.
     except Exception as error:
+        # As they were written: numbers that were read from a file would fill lines.
+        given = section.any("arguments", {})
         raise section.error(
-            f"{name} cannot be built with {dict(arguments)!r:.120}: {_line(error)}"
+            f"{name} cannot be built with {given!r:.120}: {_line(error)}"
         ) from error
 
 

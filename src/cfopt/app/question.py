@@ -21,6 +21,7 @@ from cfopt.errors import InputError
 from cfopt.features import Features, LinearLimit
 from cfopt.pipeline import Pipeline
 from cfopt.plausibility import LogLikelihood, Plausibility, Sphere
+from cfopt.problems import MILP, Problem
 from cfopt.proximity import L1, L2, Latent, Proximity
 from cfopt.search import Search
 
@@ -138,16 +139,18 @@ def build_criterion(
             raise section.error(str(error)) from error
     problem = pipeline.problem
     if question.file is not None:
-        alternatives = _of_rows(question.file, problem.num_columns, len(contexts), rows)
+        names, width = problem.decision_names, problem.num_columns
+        alternatives = _of_rows(question.file, names, width, len(contexts), rows)
     elif question.decision_of_row is not None:
         wanted = _wanted(section, "decision_of_row", question.decision_of_row, contexts, rows)
         alternatives = pipeline.decide(contexts[wanted])
     else:
         assert question.costs is not None
+        names = cost_names(problem)
         if question.optimum_of_row == "own":
-            costs = _of_rows(question.costs, problem.num_costs, len(contexts), rows)
+            costs = _of_rows(question.costs, names, problem.num_costs, len(contexts), rows)
         else:
-            costs = torch.as_tensor(read_numbers(question.costs), dtype=torch.float64)
+            costs = torch.as_tensor(read_numbers(question.costs, names), dtype=torch.float64)
             _check_width(question.costs, costs, problem.num_costs)
             wanted = _wanted(section, "optimum_of_row", question.optimum_of_row, costs, rows)
             costs = costs[wanted]
@@ -157,9 +160,19 @@ def build_criterion(
     return _CONTRASTIVE[kind](alternatives)
 
 
-def _of_rows(path: Path, width: int, total: int, rows: list[int]) -> Tensor:
+def cost_names(problem: Problem) -> tuple[str, ...] | None:
+    """What predicted costs are called, where each belongs to one entry of a decision."""
+    names = problem.decision_names
+    # Of a MILP, the predicted columns come first.
+    known = isinstance(problem, MILP) or problem.num_costs == problem.num_columns
+    return names[: problem.num_costs] if names is not None and known else None
+
+
+def _of_rows(
+    path: Path, names: tuple[str, ...] | None, width: int, total: int, rows: list[int]
+) -> Tensor:
     """Lines of a file: one for all contexts, one for each of the file, or one for each chosen."""
-    values = torch.as_tensor(read_numbers(path), dtype=torch.float64)
+    values = torch.as_tensor(read_numbers(path, names), dtype=torch.float64)
     if values.ndim == 1:
         values = values[None]
     _check_width(path, values, width)

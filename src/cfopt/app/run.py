@@ -16,7 +16,7 @@ from cfopt.errors import CfoptError, InputError, StorageError
 from cfopt.explanation import Explanation
 from cfopt.running.folder import check_claim, claim
 from cfopt.running.pace import Bar, Lines, Pace, duration
-from cfopt.types import Progress, counted
+from cfopt.types import Progress, Status, counted
 
 _KIND = "a run of cfopt explain"
 #: Bytes that results may take, for each number in them: parts, Parquet, JSON and report.
@@ -47,7 +47,7 @@ def plan(work: Work, folder: Path) -> list[str]:
         work: what to explain.
         folder: for the results.
     """
-    work.check()
+    tried = work.check()
     check_claim(folder, work.settings, kind=_KIND)
     done = sum(len(rows) for rows in work.batches if _part(folder, rows).exists())
     x, problem = work.contexts.x, work.pipeline.problem
@@ -69,7 +69,15 @@ def plan(work: Work, folder: Path) -> list[str]:
         f"{max(map(len, work.batches))}{f' ({done} are done already)' if done else ''}, and write "
         f"explanations.parquet, explanations.json, pictures and report.html to {folder}."
     )
-    lines.append("Everything that can be checked beforehand is in order; nothing was written.")
+    rejected = [i for i, status in enumerate(tried.status) if status is Status.REJECTED]
+    if rejected:
+        first = rejected[0]
+        lines.append(
+            f"Of the first {counted(len(tried), 'row')}, {len(rejected)} would be rejected. Row "
+            f"{tried.label(first)}: {tried.message[first]}. Nothing was written."
+        )
+    else:
+        lines.append("Everything that can be checked beforehand is in order; nothing was written.")
     return lines
 
 
@@ -95,6 +103,7 @@ class _Run:
                     self.display.say(f"{self._done()} of {len(self.work)} rows are done already.")
                 for rows in self.to_do:
                     self._do(rows)
+                self.display.say("Writing the results, pictures and the report.")
                 found = self._read(self.work.batches)
                 explanation, seconds = join([part for part, _ in found]), sum(s for _, s in found)
                 for line in write_results(explanation, self.work, self.folder, seconds):

@@ -41,10 +41,18 @@ def read_table(path: Path) -> pd.DataFrame | np.ndarray[Any, Any]:
     return table
 
 
-def read_numbers(path: Path) -> np.ndarray[Any, Any]:
-    """A file as an array of numbers: tables have a row for each line, `(rows, columns)`."""
+def read_numbers(path: Path, names: tuple[str, ...] | None = None) -> np.ndarray[Any, Any]:
+    """A file as an array of numbers: tables have a row for each line, `(rows, columns)`.
+
+    Arguments:
+        path: of the file.
+        names: of the columns in their order; a table that has some of them is read by name, any
+            other one as it stands.
+    """
     table = read_table(path)
     if isinstance(table, pd.DataFrame):
+        if names is not None and not {str(column) for column in table.columns}.isdisjoint(names):
+            table = select(table, names, path)
         return numeric(table, path).to_numpy(dtype=np.float64, na_value=np.nan)
     if table.dtype.kind not in "fiub":
         raise InputError(f"{path} needs numbers, got {table.dtype}.")

@@ -14,13 +14,14 @@ from torch import Tensor, nn
 
 from cfopt.app.config import Config
 from cfopt.app.models import build_module, build_problem, pick
-from cfopt.app.question import build_features
+from cfopt.app.question import build_features, cost_names
 from cfopt.app.tables import read_numbers, read_table, select
 from cfopt.app.trust import Trust
 from cfopt.errors import InputError
 from cfopt.features import Features
 from cfopt.files import write_whole
 from cfopt.generative import VAE, TabularVAE, Training, train
+from cfopt.images import as_read
 from cfopt.predictors import MSE, SPOPlus, fit
 
 _KEYS = ("contexts", "costs", "loss", "epochs", "learning_rate", "batch_size", "seed", "alpha")
@@ -98,11 +99,13 @@ def train_model(
         # What its owner declares of it is no part of its weights.
         source = replace(config.predictor, affine=False)
         model = build_module(source, trust, with_weights=False)
-        costs = torch.as_tensor(read_numbers(section.path("costs")), dtype=torch.float32)
+        problem = build_problem(config.problem, trust)
+        named = read_numbers(section.path("costs"), cost_names(problem))
+        costs = torch.as_tensor(named, dtype=torch.float32)
         if len(costs) != len(contexts):
             raise section.error(f"{len(contexts)} contexts need as many costs, got {len(costs)}.")
         kind = pick(section, "loss", section.take("loss", str, "MSE"), ("MSE", "SPO+"))
-        loss = MSE() if kind == "MSE" else SPOPlus(build_problem(config.problem, trust))
+        loss = MSE() if kind == "MSE" else SPOPlus(problem)
         fit(
             model,
             contexts[learnt],
@@ -124,7 +127,10 @@ def _contexts(path: Path, features: Features) -> Tensor:
     table = read_table(path)
     if isinstance(table, pd.DataFrame):
         return torch.tensor(select(table, names, path).to_numpy(), dtype=torch.float32)
-    return torch.tensor(read_numbers(path), dtype=torch.float32)
+    contexts = torch.tensor(read_numbers(path))
+    if contexts.ndim == 4:  # as they will be explained
+        contexts = as_read(contexts, None, None, torch.float32)
+    return contexts.float()
 
 
 def _vae(config: Config, trust: Trust, contexts: Tensor) -> VAE:

@@ -40,8 +40,8 @@ from cfopt.plausibility import Plausibility
 from cfopt.proximity import Proximity
 from cfopt.running.names import nearest
 from cfopt.search import Search
-from cfopt.task import Task
-from cfopt.types import Points, Progress
+from cfopt.search.trial import Trial
+from cfopt.types import Progress
 
 #: Rows explained at once: the first batch, and the largest of vectors and of images.
 _FIRST, _VECTORS, _IMAGES = 16, 128, 16
@@ -93,11 +93,14 @@ class Work:
         """Explain some rows."""
         return self._explain(rows, self.search, on_progress)
 
-    def check(self) -> None:
-        """Try everything but the search on the first rows; what raises here would do so later."""
+    def check(self) -> Explanation:
+        """Try everything but the search on the first rows; what raises here would do so later.
+
+        Returns these rows, of which some may be rejected.
+        """
         tried = replace(self, reference=None)  # which is a search of its own
         with _tried(self.config):
-            tried._explain(range(min(_TRIED, len(self))), _Checked(self.search))
+            return tried._explain(range(min(_TRIED, len(self))), Trial(self.search))
 
     def _explain(
         self,
@@ -121,21 +124,6 @@ class Work:
         )
         labels = self.contexts.labels
         return replace(found, labels=None if labels is None else labels[rows.start : rows.stop])
-
-
-@dataclass(frozen=True)
-class _Checked(Search):
-    """Asks a search whether it can serve the task, and lets the contexts be the answer."""
-
-    of: Search
-
-    def steps(self, task: Task) -> Iterator[Progress]:
-        """One report, of all rows."""
-        self.of.check(task)
-        count = len(task)
-        none = torch.zeros(count, dtype=torch.long)
-        points = Points(torch.arange(count), task.home, none.bool(), none, none, none)
-        yield Progress(0, 0, count, points)
 
 
 @contextmanager

@@ -95,7 +95,8 @@ def _(problem: Knapsack, axes: Axes, scene: Scene) -> None:
     axes.barh(other, scene.prices[other], height=0.72, fill=False, edgecolor=edge, linewidth=1.8)
     low, high = float(scene.scale.vmin or 0.0), float(scene.scale.vmax or 1.0)
     axes.set_xlim(1.05 * min(0.0, low), 1.05 * max(0.0, high))
-    axes.set_yticks(at, [f"item {j}" for j in at], fontsize=7 if len(at) <= 24 else 4)
+    names = problem.decision_names or [f"item {j}" for j in at]
+    axes.set_yticks(at, names, fontsize=7 if len(at) <= 24 else 4)
     axes.invert_yaxis()
     used = problem.weights @ packed / np.where(problem.capacities > 0, problem.capacities, 1)
     parts = ", ".join(f"{part:.0%} of resource {i}" for i, part in enumerate(used))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -76,6 +78,7 @@ class Problem(ABC):
     sense: Sense = Sense.MIN
     #: Whether `optimise` solves row by row anyway, so that a failing row can be told at once.
     rowwise: bool = False
+    _decision_names: tuple[str, ...] | None = None
 
     @property
     def binary(self) -> bool:
@@ -91,6 +94,27 @@ class Problem(ABC):
     def num_columns(self) -> int:
         """The length of a decision; more than `num_costs` where some prices are fixed."""
         return self.num_costs
+
+    @property
+    def decision_names(self) -> tuple[str, ...] | None:
+        """What each entry of a decision is called; None where it goes by its number."""
+        return self._decision_names
+
+    def named(self, names: Sequence[str]) -> Self:
+        """The same problem with a name for each entry of a decision, for messages and pictures.
+
+        Arguments:
+            names: as many as a decision has entries, all different.
+        """
+        given = tuple(map(str, names))
+        if isinstance(names, str) or len(given) != self.num_columns or len(set(given)) < len(given):
+            raise InputError(
+                f"{type(self).__name__} needs {self.num_columns} different names, one for each "
+                f"entry of a decision; got {names!r:.80}."
+            )
+        other = copy(self)
+        other._decision_names = given
+        return other
 
     def prices(self, costs: Tensor) -> Tensor:
         """The objective coefficient of each decision column: `(B, num_costs) -> (B, m)`."""
@@ -132,8 +156,13 @@ class Problem(ABC):
 
     def describe(self, decision: Array) -> str:
         """A decision in a few words, for messages: by default its columns that are not 0."""
-        taken = np.flatnonzero(decision)
-        shown = [f"{j}" if decision[j] == 1 else f"{j}: {decision[j]:.3g}" for j in taken[:12]]
+        taken, names = np.flatnonzero(decision), self.decision_names
+        called = [str(j) if names is None else names[j] for j in taken[:12]]
+        values = [decision[j] for j in taken[:12]]
+        shown = [
+            name if value == 1 else f"{name}: {value:.3g}"
+            for name, value in zip(called, values, strict=True)
+        ]
         listing = "{" + ", ".join(shown + ["..."] * (len(taken) > 12)) + "}"
         return listing if len(taken) else "nothing"
 

@@ -74,8 +74,12 @@ class Knapsack(Problem):
 
     def describe(self, decision: Array) -> str:
         """The items that are packed."""
-        items = ", ".join(str(j) for j in np.flatnonzero(decision))
-        return f"items {items}" if items else "no item"
+        packed, names = np.flatnonzero(decision), self.decision_names
+        if not len(packed):
+            return "no item"
+        if names is not None:
+            return ", ".join(names[j] for j in packed)
+        return f"items {', '.join(str(j) for j in packed)}"
 
     def faults(self, decisions: Array) -> list[str]:
         """A set of items is binary and respects the capacities."""

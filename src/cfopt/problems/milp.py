@@ -104,7 +104,7 @@ class MILP(Problem):
         """Read an MPS or LP file, as HiGHS does; its objective says sense and fixed costs.
 
         Arguments:
-            path: a `.mps` or `.lp` file, plain or `.gz`.
+            path: a `.mps` or `.lp` file, not compressed.
             cost_columns: indices or names of the columns whose costs are predicted; by default
                 those that have a cost in the file. The other costs of the file stay as they are;
                 a constant in the objective is left out.
@@ -160,6 +160,8 @@ class MILP(Problem):
     @property
     def decision_names(self) -> tuple[str, ...]:
         """The name of each entry of a decision."""
+        if self._decision_names is not None:
+            return self._decision_names
         names = self.names or [f"y{j}" for j in range(self._model.num_columns)]
         return tuple(names[j] for j in self._priced)
 

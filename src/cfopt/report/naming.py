@@ -60,7 +60,7 @@ def decision_name(problem: Any, decision: Array, beside: Array | None = None) ->
 
 def _with_values(problem: Any, decision: Array, columns: Any, hints: bool) -> str:
     parts = [_part(problem, decision, int(j)) for j in columns]
-    if isinstance(problem, Knapsack) and not hasattr(problem, "decision_names"):
+    if isinstance(problem, Knapsack) and problem.decision_names is None:
         parts = [str(j) for j in columns]
         listed = _hints(parts) if hints else listing(parts)
         return f"item {listed}" if len(parts) == 1 else f"items {listed}"
@@ -109,8 +109,7 @@ def column_name(problem: Any, j: int) -> str:
 
 @column_name.register
 def _(problem: Knapsack, j: int) -> str:
-    names = getattr(problem, "decision_names", None)
-    return str(names[j]) if names is not None else f"item {j}"
+    return f"item {j}" if problem.decision_names is None else problem.decision_names[j]
 
 
 @column_name.register

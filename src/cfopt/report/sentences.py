@@ -10,12 +10,14 @@ import math
 from scipy.special import gammainc
 
 from cfopt.criteria import Absolute, Epsilon, Relative
+from cfopt.errors import InputError
 from cfopt.explanation import Explanation
 from cfopt.latent import norms
 from cfopt.plausibility import KAPPA, mean_norm, prior_mass
-from cfopt.plots.parts import host
+from cfopt.plots.parts import host, prices
 from cfopt.problems.base import same_decision
 from cfopt.report.naming import decision_name, listing, noun
+from cfopt.task import TOLERANCE
 from cfopt.types import Sense, Status, counted
 
 #: What each status means, for the legend.
@@ -78,7 +80,7 @@ def _sentence(message: str) -> str:
 def _success(e: Explanation) -> str:
     """What holds at x, with names; "" where the message itself must do."""
     decided, wanted = names(e)
-    level, kind = bool(e.tie[0]), noun(e.problem)
+    level, kind = _level(e), noun(e.problem)
     # The question above has named them: what is long is not said twice.
     decided = decided if len(decided) <= _SHORT else "the decision"
     wanted = wanted if len(wanted) <= _SHORT else "it"
@@ -101,7 +103,18 @@ def proof(e: Explanation) -> list[str]:
         return []
     if status is Status.PROVED_INFEASIBLE:
         return _clash(e)
-    return _nearness(e) + (["The two sides are level there."] if bool(e.tie[0]) else [])
+    return _nearness(e) + (["The two sides are level there."] if _level(e) else [])
+
+
+def _level(e: Explanation) -> bool:
+    """Whether the answer is valid by a tie, also one that the solver happens to settle well."""
+    if not e.valid[0] or bool(e.tie[0]) or not e.criterion.contrasts:
+        return bool(e.tie[0])
+    try:
+        terms = prices(e, "costs") * host(e.alternative[0] - e.factual[0])
+    except InputError:  # read from a file, without the problem that knows the fixed costs
+        return False
+    return bool(abs(terms.sum()) <= TOLERANCE * abs(terms).sum())
 
 
 def _nearness(e: Explanation) -> list[str]:

@@ -7,6 +7,7 @@ import { number, place } from "./words.js";
 
 const STEP = 30;
 const CROP = 5; // what is empty around the outer nodes
+const box = (rows, cols) => `${CROP} ${CROP} ${STEP * cols - 2 * CROP} ${STEP * rows - 2 * CROP}`;
 const equal = (a, b) => Boolean(a && b) && a.every((value, k) => Math.abs(value - b[k]) < 1e-6);
 
 /** A grid with its roads in shades of their costs; lines: {decision, role, weight}, the thick one first. */
@@ -16,7 +17,7 @@ function gridPicture({ rows, cols }, costs, lines, label, range, extra = []) {
   const piece = ([a, b]) => `M${at(a).join(" ")}L${at(b).join(" ")}`;
   const shade = shades(costs, ...range);
   const last = rows * cols - 1;
-  return svg("svg", { class: "grid", viewBox: `${CROP} ${CROP} ${STEP * cols - 2 * CROP} ${STEP * rows - 2 * CROP}`, role: "img", "aria-label": label },
+  return svg("svg", { class: "grid", viewBox: box(rows, cols), role: "img", "aria-label": label },
     [0, 1, 2, 3, 4, 5].map((k) => svg("path", { class: `cost c${k}`, d: arcs.filter((_, j) => shade[j] === k).map(piece).join("") })),
     lines.filter(({ decision }) => decision).map(({ decision, role, weight }) =>
       svg("path", { class: `line ${weight ?? "strong"} ${role}`, d: arcs.filter((_, j) => decision[j] > 0.5).map(piece).join("") })),
@@ -27,6 +28,12 @@ function gridPicture({ rows, cols }, costs, lines, label, range, extra = []) {
     }),
     extra,
   );
+}
+
+/** A grid that the server drew, as close to its nodes as those of the page. */
+export function cropped(picture, { kind, rows, cols }) {
+  if (kind === "grid" && rows * cols <= 26) picture.setAttribute("viewBox", box(rows, cols));
+  return picture;
 }
 
 /** A grid whose arcs and nodes lead the alternative through them. */
@@ -74,10 +81,10 @@ export class GridDrawing {
   #listen() {
     const { rows, cols } = this.layout;
     this.surface.addEventListener("click", (event) => {
-      const box = this.surface.getBoundingClientRect();
+      const area = this.surface.getBoundingClientRect();
       const along = (part, count) => (part * (STEP * count - 2 * CROP) + CROP) / STEP - 0.5;
-      const x = along((event.clientX - box.left) / box.width, cols);
-      const y = along((event.clientY - box.top) / box.height, rows);
+      const x = along((event.clientX - area.left) / area.width, cols);
+      const y = along((event.clientY - area.top) / area.height, rows);
       const clamp = (value, top) => Math.max(0, Math.min(top - 1, value));
       const near = clamp(Math.round(y), rows) * cols + clamp(Math.round(x), cols);
       const [dx, dy] = [x - (near % cols), y - Math.floor(near / cols)];

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { MapComparison } from "./compare.js";
 import { announce, byId, drawn, el } from "./dom.js";
-import { bothDrawings } from "./drawings.js";
+import { bothDrawings, cropped } from "./drawings.js";
 import { capital, duration, number, percent, signed } from "./words.js";
 
 /**
@@ -78,7 +78,7 @@ function tablePictures(result, pipeline) {
     .map((side, k) => [k && hopeless(result) ? "In its way" : capital(side), drawn(result[side].drawing), result.captions?.[k] ?? ""]);
   const figures = [...images, ...(pipeline.layout ? bothDrawings(result, pipeline) : plain())];
   // Where it was proved that there is no answer, the server draws what stands in the way.
-  if (hopeless(result) && pipeline.layout && result.captions?.length > 1) figures.push(["In its way", drawn(result.after.drawing), result.captions[1]]);
+  if (hopeless(result) && pipeline.layout && result.captions?.length > 1) figures.push(["In its way", cropped(drawn(result.after.drawing), pipeline.layout), result.captions[1]]);
   if (!figures.length) return null;
   return el("div", { class: "pictures" }, el("div", { class: `pair two of-${pipeline.layout?.kind ?? "columns"}` },
     figures.map(([title, picture, caption]) => el("figure", {}, el("figcaption", {}, title), picture, caption ? el("p", { class: "small" }, caption) : null))));

@@ -46,7 +46,7 @@ export class Tables {
     document.querySelector(".features").hidden = !pipeline.features;
     byId("decision-title").textContent = capital(pipeline.noun);
     const { labels, contexts } = pipeline;
-    const options = () => Array.from({ length: Math.min(contexts, 200) }, (_, k) => el("option", { value: k }, labels[k] ?? `row ${k}`));
+    const options = () => Array.from({ length: Math.min(contexts, 200) }, (_, k) => el("option", { value: k }, /^\d*$/.test(labels[k] ?? "") ? `row ${labels[k] || k}` : labels[k]));
     byId("row").replaceChildren(...options());
     byId("take-row").replaceChildren(el("option", { value: "" }, "another row"), ...options());
     this.#drawer();

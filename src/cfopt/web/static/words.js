@@ -22,7 +22,8 @@ export function percent(part) {
   if (part === null || part === undefined || !Number.isFinite(part)) return "";
   const value = 100 * part;
   if (Math.abs(value) < 0.05) return "0%";
-  return `${value.toFixed(Math.abs(value) < 10 ? 1 : 0).replace("-", MINUS)}%`;
+  const digits = Math.abs(value) < 10 ? 1 : 0;
+  return `${value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }).replace("-", MINUS)}%`;
 }
 
 /** A clock: tenths of a second below a minute. */

@@ -7,7 +7,6 @@ best routes from networkx, best selections from all subsets.
 from __future__ import annotations
 
 import json
-import os
 import re
 import statistics
 import subprocess
@@ -17,7 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from itertools import count
+from itertools import count, pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +222,32 @@ def decisions(times: int = 200) -> list[dict[str, Any]]:
     return rows
 
 
-if __name__ == "__main__":
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    print(json.dumps({"decisions": decisions(), "load": load()}, indent=1))
+def progress() -> list[dict[str, Any]]:
+    """What is heard of a search on a map while it runs."""
+    rows = []
+    with running() as (url, _), httpx.Client(base_url=url, timeout=120) as client:
+        for kind, plausible in product(("absolute", "relative", "epsilon"), (True, False)):
+            question: dict[str, Any] = {"kind": kind}
+            question |= {"epsilon": 0.3} if kind == "epsilon" else {"alternative": {"row": 21}}
+            request = {"pipeline": "terrain", "context": {"row": 0}, "question": question}
+            started = client.post("/api/explain", json=request | {"plausible": plausible}).json()
+            times, moves, data = [time.perf_counter()], 0, ""
+            with client.stream("GET", started["events"]) as stream:
+                for line in stream.iter_lines():
+                    if line.startswith("data: "):
+                        times.append(time.perf_counter())
+                        data = line.removeprefix("data: ")
+                        moves += '"path"' in data and '"result"' not in data
+            gaps = [after - before for before, after in pairwise(times)]
+            rows.append(
+                {
+                    "question": kind,
+                    "search": "plausible" if plausible else "naive",
+                    "status": json.loads(data)["result"]["status"],
+                    "seconds": times[-1] - times[0],
+                    "events": len(gaps),
+                    "moves shown": moves,
+                    "longest silence s": max(gaps),
+                }
+            )
+    return rows

@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,8 +16,8 @@ from cfopt.errors import CfoptError, InputError
 from cfopt.explain import explain
 from cfopt.explanation import Explanation
 from cfopt.search import Search
-from cfopt.task import Task
-from cfopt.types import Points, Progress, Status
+from cfopt.search.trial import Trial
+from cfopt.types import Status
 from cfopt.web.pictures import Canvas
 from cfopt.web.requests import Context, Decide, Explain, Wanted
 from cfopt.web.routes import along
@@ -72,7 +71,7 @@ class Work:
         Returns the request as it is to be remembered: an image in the size that was searched.
         """
         scene = self._scene(asked.pipeline)
-        tried = self._run(scene, asked, search=_Tried())
+        tried = self._run(scene, asked, Trial(self._means(scene, asked).search))
         if tried.status[0] is Status.REJECTED:
             raise InputError(tried.message[0][:1].upper() + tried.message[0][1:] + ".")
         kept = asked.model_dump(mode="json", exclude_none=True)
@@ -84,24 +83,21 @@ class Work:
     def _explain(self, asked: Explain, tell: Tell) -> dict[str, Any]:
         scene, start = self._scene(asked.pipeline), time.perf_counter()
         news = News(scene, self._means(scene, asked), self._stopped, tell)
-        e = self._run(scene, asked, on_progress=news)
+        e = self._run(scene, asked, self._means(scene, asked).search, news)
         return {
             "result": told(scene, e) | {"seconds": time.perf_counter() - start},
             "explanation": e.to_json(),
         }
 
-    def _run(self, scene: Scene, asked: Explain, **how: Any) -> Explanation:
-        means = self._means(scene, asked)
-        x = self._read(scene, asked.context)[None]
-        search, reference = how.pop("search", means.search), means.reference
-        if isinstance(search, _Tried):
-            reference = None  # which is a search of its own
-        elif isinstance(asked.question.alternative, Wanted) and reference is not None:
-            row = asked.question.alternative.row
-            if row is not None:  # there the alternative is known to be the best
-                reference = torch.cat([scene.contexts[row : row + 1], reference])
+    def _run(
+        self, scene: Scene, asked: Explain, search: Search, on_progress: News | None = None
+    ) -> Explanation:
+        means, reference = self._means(scene, asked), None
+        # To start from known contexts is a search of its own.
+        if not isinstance(search, Trial):
+            reference = self._known(scene, asked, means.reference)
         return explain(
-            x,
+            self._read(scene, asked.context)[None],
             scene.pipeline,
             self._criterion(scene, asked),
             generative=means.generative,
@@ -111,8 +107,15 @@ class Work:
             features=scene.view.limited(asked.features),
             reference=reference,
             margin=asked.question.margin,
-            **how,
+            on_progress=on_progress,
         )
+
+    def _known(self, scene: Scene, asked: Explain, reference: Tensor | None) -> Tensor | None:
+        """Contexts to start from; the first is where the alternative is known to be the best."""
+        wanted = asked.question.alternative
+        if reference is None or not isinstance(wanted, Wanted) or wanted.row is None:
+            return reference
+        return torch.cat([self._stored(scene, wanted.row)[None], reference])
 
     def _means(self, scene: Scene, asked: Explain) -> Means:
         if asked.plausible and scene.plausible is None:
@@ -170,18 +173,6 @@ def _canvas(scene: Scene) -> Canvas:
     if not isinstance(scene.view, ImageView):
         raise InputError(f"{scene.title.title} has no images.")
     return scene.view.canvas
-
-
-@dataclass(frozen=True)
-class _Tried(Search):
-    """Lets the contexts themselves be the answer, so that all else is checked."""
-
-    def steps(self, task: Task) -> Iterator[Progress]:
-        """One report, of all rows."""
-        count = len(task)
-        none = torch.zeros(count, dtype=torch.long)
-        points = Points(torch.arange(count), task.home, none.bool(), none, none, none)
-        yield Progress(0, 0, count, points)
 
 
 def sentence(error: Exception) -> str:

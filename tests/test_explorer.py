@@ -108,6 +108,24 @@ def test_a_search_can_be_watched_and_cancelled(visit: Callable[..., Visit]) -> N
     here.server.until(lambda: here.server.searching() is None)
 
 
+def test_a_search_that_is_left_for_another_page_is_given_up(visit: Callable[..., Visit]) -> None:
+    here = visit()
+    page = here.open()
+    page.get_by_label("or take the route of").select_option(index=4)
+    page.locator("#route-said", has_text="complete").wait_for()
+    page.get_by_role("button", name="Clear").click()
+    here.drag(*FAR)
+    here.explain()
+    here.server.until(here.server.searching)
+    page.locator("#pipelines a[href$=knapsack]").click()
+    page.locator("#table-legend div").first.wait_for()
+    here.server.until(lambda: here.server.searching() is None)
+    assert page.locator("#result").is_hidden()
+    page.go_back()
+    page.locator("#legend div").first.wait_for()
+    assert here.path()[-1] == [11, 11]
+
+
 def test_what_is_no_image_is_refused_in_words_and_the_page_goes_on(
     visit: Callable[..., Visit],
 ) -> None:
@@ -232,6 +250,10 @@ def test_sliders_move_the_decision_and_a_locked_feature_stays(
     )
     assert "rain" not in page.locator("#result .changes tbody").inner_text()
     assert page.locator("#decided").inner_text() == moved
+    other = visit()
+    other.open(page.url.removeprefix(other.server.url))
+    assert other.answer() == here.answer()
+    assert other.page.locator("#decided").inner_text() == moved
 
 
 def test_items_are_chosen_by_hand_and_too_many_are_refused_in_words(

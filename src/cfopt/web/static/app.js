@@ -1,7 +1,7 @@
 // The page from its address: which pipeline, or which result of a link.
 
 import * as api from "./api.js";
-import { byId, el, notice } from "./dom.js";
+import { announce, byId, el, notice } from "./dom.js";
 import { Maps } from "./maps.js";
 import { hideResult } from "./result.js";
 import { Tables } from "./tables.js";
@@ -40,6 +40,7 @@ async function open(name, task = null) {
   document.title = `${pipeline.title} · cfopt explorer`;
   byId("title").textContent = TITLES[pipeline.noun] ?? "Why this decision, and not yours?";
   byId("about").textContent = pipeline.about;
+  announce(pipeline.title);
   await (kind === "map" ? views.map : views.table).open(pipeline, task);
 }
 

@@ -35,6 +35,7 @@ export class Maps {
     byId("clear").addEventListener("click", () => this.#setRoute([], "Your route is cleared."));
     byId("take").addEventListener("change", (event) => this.#take(event.target));
     for (const tool of document.getElementsByName("tool")) tool.addEventListener("change", () => this.#tooled());
+    this.openLive = latest((row) => this.#open(row));
     this.decideLive = latest(() => this.#decide());
     this.sayDecision = settled((words) => announce(words));
   }
@@ -68,7 +69,7 @@ export class Maps {
     this.#pickers();
     await this.#palette();
     if (task) await this.#linked(task);
-    else await this.#open(0);
+    else await this.openLive(0);
   }
 
   // Picking a map
@@ -81,7 +82,7 @@ export class Maps {
     byId("thumbs").replaceChildren(
       ...Array.from({ length: count }, (_, k) =>
         el("label", { class: "thumb", title: labels[k] ?? `map ${k}`, "--x": `${(100 * (k % columns)) / (columns - 1)}%`, "--y": `${(100 * Math.floor(k / columns)) / Math.max(1, Math.ceil(count / columns) - 1)}%`, "--rows": Math.ceil(count / columns) },
-          el("input", { type: "radio", name: "map", value: k, "aria-label": labels[k] ?? `map ${k}`, onchange: () => this.#open(k) }), el("i", {}))),
+          el("input", { type: "radio", name: "map", value: k, "aria-label": labels[k] ?? `map ${k}`, onchange: () => this.openLive(k) }), el("i", {}))),
     );
     byId("thumbs").style.setProperty("--sprite", sprite);
     byId("take").replaceChildren(
@@ -91,9 +92,10 @@ export class Maps {
   }
 
   async #open(row) {
+    const turn = this.#turn;
     await this.#guarded(async () => {
       const map = await api.stored(this.pipeline.name, row);
-      await this.#begin(map, row, map.label ?? `map ${row}`);
+      if (turn === this.#turn) await this.#begin(map, row, map.label ?? `map ${row}`);
     });
   }
 
@@ -282,8 +284,9 @@ export class Maps {
 
   async #decide() {
     await this.#guarded(async () => {
-      const before = this.#now;
+      const [before, stored] = [this.#now, this.#stored];
       const { image: _, ...rest } = await api.decide(this.pipeline.name, this.#context());
+      if (stored !== this.#stored) return; // another map was opened meanwhile
       this.#now = { ...before, ...rest };
       this.#refresh();
       const moved = JSON.stringify(before.path) !== JSON.stringify(rest.path);

@@ -94,7 +94,7 @@ function told(result, pipeline, versus) {
       el("td", {}, one.before), after ? el("td", {}, one.after) : null)))) : null;
   const { title, words, rows, more } = result.changes;
   const changes = words || rows.length ? el("div", {},
-    words ? el("p", {}, words) : null,
+    words && !versus ? el("p", {}, words) : null,
     rows.length ? el("table", { class: "changes" }, el("caption", {}, title),
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, el("span", { class: "unseen" }, "Name")), el("th", { scope: "col" }, "before"), el("th", { scope: "col" }, "after"), el("th", { scope: "col" }, "change"))),
       el("tbody", {}, rows.map((row) => el("tr", {},

@@ -24,10 +24,11 @@ export class Tables {
 
   constructor() {
     this.ask = new Ask(byId("table-ask"), { ask: () => this.#explain(), cancel: () => this.#cancel(), change: () => this.#refresh() });
-    byId("row").addEventListener("change", (event) => this.#open(Number(event.target.value)));
+    byId("row").addEventListener("change", (event) => this.openLive(Number(event.target.value)));
     byId("take-row").addEventListener("change", (event) => this.#take(event.target));
     byId("clear-wanted").addEventListener("click", () => this.#want(null));
     byId("reset-values").addEventListener("click", () => this.#reset());
+    this.openLive = latest((row) => this.#open(row));
     this.decideLive = latest((values) => this.#decide(values));
     this.sayDecision = settled((words) => announce(words));
   }
@@ -51,7 +52,7 @@ export class Tables {
     byId("take-row").replaceChildren(el("option", { value: "" }, "another row"), ...options());
     this.#drawer();
     if (task) await this.#linked(task);
-    else await this.#open(0);
+    else await this.openLive(0);
   }
 
   #drawer() {
@@ -69,9 +70,10 @@ export class Tables {
   }
 
   async #open(row) {
+    const turn = this.#turn;
     await this.#guarded(async () => {
       const one = await api.stored(this.pipeline.name, row);
-      this.#begin(one, row);
+      if (turn === this.#turn) this.#begin(one, row);
     });
   }
 
@@ -109,8 +111,10 @@ export class Tables {
   async #decide(values) {
     if (this.#busy) return;
     await this.#guarded(async () => {
-      const before = this.#now;
-      this.#now = await api.decide(this.pipeline.name, { values });
+      const [before, stored] = [this.#now, this.#stored];
+      const now = await api.decide(this.pipeline.name, { values });
+      if (stored !== this.#stored) return; // another row was opened meanwhile
+      this.#now = now;
       this.#refresh();
       notice("");
       this.sayDecision(`${equal(before?.decision, this.#now.decision) ? "The decision stays" : `Now ${this.#now.name}`}, ${this.#value()} ${number(this.#now.value)}.`);

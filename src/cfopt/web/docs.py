@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -57,10 +57,13 @@ def add(app: FastAPI) -> None:
     )
 
     @app.get("/docs", include_in_schema=False)
-    async def page() -> Response:
+    async def page(request: Request) -> Response:
         described = app.openapi()
         html = pages.get_template("docs.html").render(
-            title=app.title, version=app.version, operations=list(operations(described))
+            title=app.title,
+            version=app.version,
+            address=str(request.base_url).rstrip("/"),
+            operations=list(operations(described)),
         )
         return HTMLResponse(html)
 
@@ -108,5 +111,5 @@ def _kind(schema: dict[str, Any]) -> str:
     if "$ref" in schema:
         return "object"
     if schema.get("type") == "array":
-        return f"list of {_kind(schema.get('items', {}))}"
+        return f"list of {_kind(schema.get('items', {}))}s"
     return str(schema.get("type", "any"))

@@ -39,4 +39,4 @@ class Limits:
     grace_seconds: float = 1.0
     kept_tasks: int = 500
     kept_bytes: int = 150_000_000
-    beat_seconds: float = 0.3
+    beat_seconds: float = 0.25

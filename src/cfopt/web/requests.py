@@ -19,6 +19,9 @@ from pydantic import (
 #: The most numbers that a list may have.
 _MANY = 100_000
 Name = Annotated[str, Field(min_length=1, max_length=200)]
+Pipeline = Annotated[
+    str, Field(min_length=1, max_length=200, description="One of those of /api/pipelines.")
+]
 Row = Annotated[StrictInt, Field(ge=0, le=10**9)]
 Cell = Annotated[
     list[Annotated[StrictInt, Field(ge=0, le=10**6)]], Field(min_length=2, max_length=2)
@@ -80,9 +83,14 @@ Alternative = Annotated[
 class Question(_Asked):
     """Why not the alternative? Or, for epsilon: what would make the decision clearly wrong?"""
 
-    kind: Literal["relative", "absolute", "epsilon"]
+    kind: Literal["relative", "absolute", "epsilon"] = Field(
+        description="When would the alternative have beaten the decision (relative), or all others "
+        "(absolute)? When would the decision have been clearly wrong (epsilon)?"
+    )
     alternative: Alternative | None = Field(
-        None, description="A decision (a number for each column), a path, or that of a row."
+        None,
+        description='A decision as a number for each column, {"path": [[row, column], ...]} for a '
+        'route, or {"row": k} for what is decided in a stored context.',
     )
     epsilon: FiniteFloat | None = Field(None, description="By which part the decision is to lose.")
     margin: FiniteFloat = Field(0.0, description="By which part the alternative is to win.")
@@ -114,7 +122,7 @@ class Ranges(_Asked):
 class Decide(_Asked):
     """What would be decided here?"""
 
-    pipeline: Name
+    pipeline: Pipeline
     context: Context
 
     model_config = ConfigDict(
@@ -126,7 +134,7 @@ class Decide(_Asked):
 class Explain(_Asked):
     """When would it have been otherwise?"""
 
-    pipeline: Name
+    pipeline: Pipeline
     context: Context
     question: Question
     plausible: StrictBool | None = Field(

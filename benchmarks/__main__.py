@@ -19,7 +19,18 @@ from rich.console import Console
 from rich.table import Table
 
 import cfopt
-from benchmarks import exact, explorer, growth, maps, networks, own_pipeline, qp, speed, tasks
+from benchmarks import (
+    exact,
+    explorer,
+    explorer_page,
+    growth,
+    maps,
+    networks,
+    own_pipeline,
+    qp,
+    speed,
+    tasks,
+)
 from cfopt.running.names import nearest
 
 FOLDER = Path(__file__).parent
@@ -51,6 +62,7 @@ TITLES = {
     "explorer decisions": "Explorer: a live decision over HTTP on loopback",
     "explorer progress": "Explorer: what is heard of one search on a map",
     "explorer load": "Explorer: 200 searches of 20 clients at once, each answer checked; memory",
+    "explorer page": "Explorer: the page in a browser",
 }
 
 
@@ -172,10 +184,13 @@ def _own_pipeline(record: Record) -> None:
 
 
 def _explorer(record: Record) -> None:
-    """The server of `cfopt serve` under load."""
+    """The server of `cfopt serve` under load, and its page in a browser."""
     record("explorer decisions", explorer.decisions())
     record("explorer progress", explorer.progress())
     record("explorer load", explorer.load())
+    page = explorer_page.measure()
+    if page:  # there is a browser
+        record("explorer page", page)
 
 
 GROUPS: dict[str, Callable[[Record], None]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, Protocol
@@ -35,8 +36,8 @@ class Job(Protocol):
     arguments: dict[str, Any]
     seconds: float
 
-    def start(self, process: Process) -> bool:
-        """A worker takes it on; False if it is no longer wanted."""
+    def start(self, stop: Callable[[], None]) -> bool:
+        """A worker takes it on, until it is stopped; False if it is no longer wanted."""
 
     def tell(self, news: dict[str, Any]) -> None:
         """News of it."""
@@ -106,7 +107,8 @@ class Post(threading.Thread):
 
     def __init__(self, role: str, queue: Queue, source: Source, limits: Limits) -> None:
         super().__init__(daemon=True, name=f"cfopt {role}")
-        self.role, self.job = role, None
+        self.role = role
+        self.job: Job | None = None
         self.pipelines: list[dict[str, Any]] = []
         self.faults: dict[str, str] = {}
         self.loaded = threading.Event()
@@ -115,24 +117,20 @@ class Post(threading.Thread):
         self._lost: dict[str, str] = {}
         self._leaving = threading.Event()
 
-    job: Job | None
-
     def run(self) -> None:
         """Take jobs until the server stops."""
         while not self._leaving.is_set():
-            process = self._ready()
-            if process is None:
-                return
             # Not for long, so that one who dies while idle is replaced before it is needed.
-            job = self._queue.take(_IDLE)
-            if job is not None:
+            job = self._queue.take(_IDLE) if self._ready() else None
+            process = self._ready()
+            if job is not None and process is not None:
                 self._do(process, job)
 
     def _do(self, process: Process, job: Job) -> None:
         self.job = job
-        process.begin()
+        stop = process.begin()
         try:
-            if job.start(process):
+            if job.start(stop):
                 job.finish(process.call(job.command, job.arguments, job.seconds, job.tell))
         except CallError as error:
             job.fail(error)
@@ -159,7 +157,8 @@ class Post(threading.Thread):
                     self._process.close()
                     return None
                 self.pipelines, faults = self._process.load(self._limits.loading_seconds)
-            except (DiedError, OSError, EOFError):
+            # Any: memory, processes or files may have run out; this thread must live to try again.
+            except Exception:
                 deaths += 1
                 if self._source.config is not None and deaths >= _DEATHS:
                     # The user's own code is the likely reason: the others shall work without it.
@@ -203,7 +202,7 @@ class Call:
         self.command, self.arguments, self.seconds = command, arguments, seconds
         self.answer: Future[dict[str, Any]] = Future()
 
-    def start(self, process: Process) -> bool:
+    def start(self, stop: Callable[[], None]) -> bool:
         """Wanted as long as somebody waits."""
         return self.answer.set_running_or_notify_cancel()
 

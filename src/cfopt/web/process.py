@@ -68,7 +68,7 @@ def _context() -> Any:
 class Process:
     """A worker process.
 
-    Calls come from one thread at a time; `stop` and `kill` may come from any.
+    Calls come from one thread; what stops them, and `kill`, may come from any.
 
     Arguments:
         source: what it loads.
@@ -106,11 +106,16 @@ class Process:
             timer.cancel()
         return message["ready"], message["faults"]
 
-    def begin(self) -> None:
-        """From here on, `stop` is meant for the call that comes next."""
+    def begin(self) -> Callable[[], None]:
+        """Announce the next call, and return what stops it: by itself, or by force.
+
+        It stops no other call, however late it comes.
+        """
         with self._lock:
             self._number += 1
             self._why = None
+            number = self._number
+        return lambda: self._end(number, CancelledError("It was cancelled."))
 
     def call(
         self,
@@ -150,10 +155,6 @@ class Process:
                 if self._killer is not None:
                     self._killer.cancel()
 
-    def stop(self) -> None:
-        """End the call that is under way: by itself, or after the grace by force."""
-        self._end(self._number, CancelledError("It was cancelled."))
-
     def _end(self, number: int, why: CallError) -> None:
         with self._lock:
             if number != self._number or self._why is not None:
@@ -175,6 +176,7 @@ class Process:
 
     def kill(self) -> None:
         """End the process at once."""
+        self._broken = True
         self._process.kill()
 
     @property

@@ -7,11 +7,12 @@ import secrets
 import threading
 import time
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 from cfopt.web.limits import Limits
 from cfopt.web.pool import Queue
-from cfopt.web.process import CallError, CancelledError, DiedError, Process, TooSlowError
+from cfopt.web.process import CallError, CancelledError, DiedError, TooSlowError
 
 
 class SearchTask:
@@ -37,7 +38,7 @@ class SearchTask:
         self._explanation = b""
         self._began: float | None = None
         self._took: float | None = None
-        self._process: Process | None = None
+        self._stop: Callable[[], None] | None = None
         self._lock = threading.Lock()
 
     @property
@@ -57,12 +58,12 @@ class SearchTask:
         """About how many bytes it holds."""
         return len(self._explanation) + len(self.picture or b"") + 100_000
 
-    def start(self, process: Process) -> bool:
+    def start(self, stop: Callable[[], None]) -> bool:
         """A worker takes it on, unless it was cancelled."""
         with self._lock:
             if self.over:
                 return False
-            self._process, self._began = process, time.monotonic()
+            self._stop, self._began = stop, time.monotonic()
             self._become("running", "The search is running.")
             return True
 
@@ -105,17 +106,17 @@ class SearchTask:
         with self._lock:
             if self.over:
                 return
-            running = self._process if self.status == "running" else None
+            stop = self._stop
             self._end("cancelled", "The search was cancelled.")
-        if running is not None:
-            running.stop()
+        if stop is not None:
+            stop()
 
     def _end(self, status: str, message: str) -> None:
         # A cancelled task stays cancelled, though its worker may still have finished.
         if self.over:
             return
         self._took = self.elapsed
-        self._process, self.place = None, {}
+        self._stop, self.place = None, {}
         self._become(status, message)
 
     def _become(self, status: str, message: str) -> None:

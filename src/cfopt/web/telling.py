@@ -55,7 +55,7 @@ def _chosen(scene: Scene, costs: Tensor, decision: Tensor, picture: str = "") ->
         "name": name,
         "path": route(problem, chosen),
     }
-    if scene.view.kind == "table":
+    if scene.view.kind != "map":  # which the page draws on the image itself
         shown["drawing"] = picture or drawing(problem, prices, chosen, name)
     return shown
 

@@ -30,6 +30,10 @@ export function drawn(text) {
   return root && document.importNode(root, true);
 }
 
+/** A line of a legend: how it is drawn, what it is, and what it costs. */
+export const legendEntry = (role, weight, what, value = "") =>
+  el("div", {}, el("dt", {}, el("i", { class: `stroke ${weight} ${role}` }), what), el("dd", {}, value));
+
 /** Say something to those who listen to the page; said again even if it is the same. */
 export function announce(words) {
   const region = byId("polite");

@@ -3,24 +3,24 @@
 import { el } from "./dom.js";
 import { number } from "./words.js";
 
+const given = (input) => input.value !== "" && Number.isFinite(Number(input.value));
+const shown = (value) => Number(Number(value).toPrecision(4));
+
 export class Features {
-  /**
-   * @param changed called with the values after each move of a slider
-   * @param limited called after each change of a lock or a range
-   */
-  constructor(host, features, changed, limited) {
+  /** @param on {changed(values) after each move, limited() after each change of a lock or range} */
+  constructor(host, features, on) {
     this.features = features;
-    this.limited = limited;
+    this.on = on;
     this.values = features.map(() => 0);
-    this.rows = features.map((feature, k) => this.#row(feature, k, changed));
+    this.rows = features.map((feature, k) => this.#row(feature, k));
     // The columns of a one-hot group are one choice, not several sliders.
     const groups = new Map();
     features.forEach(({ group }, k) => {
-      if (group !== null && group !== undefined) groups.set(group, [...(groups.get(group) ?? []), k]);
+      if (typeof group === "number") groups.set(group, [...(groups.get(group) ?? []), k]);
     });
-    this.choices = [...groups.values()].map((columns) => this.#choice(columns, changed));
-    const loose = this.rows.filter(({ feature }) => feature.group === null || feature.group === undefined);
-    host.replaceChildren(el("ul", { class: "features-list" }, loose.map(({ node }) => node), this.choices.map(({ node }) => node)));
+    this.choices = [...groups.values()].map((columns) => this.#choice(columns));
+    const loose = this.rows.filter(({ feature }) => typeof feature.group !== "number");
+    host.replaceChildren(el("ul", { class: "features-list" }, [...loose, ...this.choices].map(({ node }) => node)));
   }
 
   set(values) {
@@ -32,94 +32,125 @@ export class Features {
   /** The name of a feature that is outside its own range; null if there is none. */
   get outside() {
     const { lower, upper } = this.limits;
-    const out = this.features.find(({ name }, k) => this.values[k] < (lower[name] ?? -Infinity) || this.values[k] > (upper[name] ?? Infinity));
+    const out = this.features.find(({ name }, k) => {
+      return this.values[k] < (lower[name] ?? -Infinity) || this.values[k] > (upper[name] ?? Infinity);
+    });
     return out?.name ?? null;
   }
 
   /** What an answer may do, as the server takes it. */
   get limits() {
     const locked = new Set(this.rows.filter(({ lock }) => lock.checked).map(({ feature }) => feature.name));
-    for (const { columns, lock } of this.choices) if (lock.checked) for (const k of columns) locked.add(this.features[k].name);
+    for (const { columns, lock } of this.choices) {
+      if (lock.checked) for (const k of columns) locked.add(this.features[k].name);
+    }
     const lower = {};
     const upper = {};
     for (const { feature, from, to } of this.rows) {
       if (locked.has(feature.name)) continue;
-      if (from.value !== "" && Number.isFinite(Number(from.value))) lower[feature.name] = Number(from.value);
-      if (to.value !== "" && Number.isFinite(Number(to.value))) upper[feature.name] = Number(to.value);
+      if (given(from)) lower[feature.name] = Number(from.value);
+      if (given(to)) upper[feature.name] = Number(to.value);
     }
     return { locked: [...locked], lower, upper };
   }
 
-  #row(feature, k, changed) {
-    const { name, min, max, step, integer, immutable } = feature;
+  #row(feature, k) {
+    const { name, min, max, step, integer } = feature;
     const id = `feature-${k}`;
     const slider = el("input", { type: "range", id, min, max, step: integer ? 1 : step, value: min });
     const box = el("input", { type: "number", step: integer ? 1 : "any", "aria-label": `${name}, exactly` });
-    const lock = el("input", { type: "checkbox", checked: immutable, disabled: immutable, "aria-label": `Lock ${name}` });
-    const from = el("input", { type: "number", step: "any", value: feature.lower ?? "", placeholder: "any", "aria-label": `${name} at least` });
-    const to = el("input", { type: "number", step: "any", value: feature.upper ?? "", placeholder: "any", "aria-label": `${name} at most` });
-    const limits = el("div", { class: "limits", id: `${id}-limits`, hidden: true }, el("span", {}, "In an answer"), el("label", {}, "from ", from), el("label", {}, "to ", to));
-    const words = el("span", {});
-    const range = el("button", { type: "button", class: "range", "aria-expanded": "false", "aria-controls": limits.id, onclick: () => {
-      limits.hidden = !limits.hidden;
-      range.setAttribute("aria-expanded", String(!limits.hidden));
-      if (!limits.hidden) from.focus();
-    } }, words);
-    const told = () => {
-      const [low, high] = [from.value, to.value].map((value) => number(Number(value)));
-      const span = from.value === "" ? (to.value === "" ? "any value" : `at most ${high}`) : to.value === "" ? `at least ${low}` : `${low} to ${high}`;
-      words.textContent = lock.checked ? "locked" : span;
-      range.setAttribute("aria-label", `${name} in an answer: ${words.textContent}`);
-      node.classList.toggle("locked", lock.checked);
-      node.classList.toggle("ranged", from.value !== String(feature.lower ?? "") || to.value !== String(feature.upper ?? ""));
+    const lock = lockOf([feature]);
+    const range = this.#range(feature, id, lock.input);
+    const put = (value) => {
+      slider.value = value;
+      slider.setAttribute("aria-valuetext", number(value));
+      slider.style.setProperty("--at", `${(100 * (slider.value - min)) / (max - min || 1)}%`);
     };
-    const paint = () => slider.style.setProperty("--at", `${(100 * (slider.value - min)) / (max - min || 1)}%`);
-    const row = {
-      feature, lock, from, to,
-      put: (value) => {
-        slider.value = value;
-        box.value = Number(Number(value).toPrecision(4));
-        slider.setAttribute("aria-valuetext", number(value));
-        paint();
-      },
+    const moved = (value) => {
+      this.values[k] = Number(value);
+      put(value);
+      this.on.changed(this.values);
     };
     slider.addEventListener("input", () => {
-      this.values[k] = Number(slider.value);
-      box.value = Number(Number(slider.value).toPrecision(4));
-      paint();
-      changed(this.values);
+      box.value = shown(slider.value);
+      moved(slider.value);
     });
-    box.addEventListener("input", () => {
-      if (box.value === "" || !Number.isFinite(Number(box.value))) return;
-      this.values[k] = Number(box.value);
-      slider.value = box.value;
-      paint();
-      changed(this.values);
-    });
-    for (const input of [lock, from, to]) {
-      input.addEventListener("input", () => {
-        told();
-        this.limited();
-      });
-    }
-    const node = el("li", { class: "feature" },
-      el("label", { class: "name", for: id }, name), slider, box,
-      el("label", { class: "lock", title: immutable ? "It cannot change" : "Keep it as it is in every answer" }, lock, el("i", { "aria-hidden": "true" })), range, limits);
-    row.node = node;
-    told();
-    return row;
+    box.addEventListener("input", () => given(box) && moved(box.value));
+    const node = el("li", { class: "feature" }, el("label", { class: "name", for: id }, name), slider, box, lock.node, range.parts);
+    range.mark(node);
+    return {
+      feature, node, lock: lock.input, from: range.from, to: range.to,
+      put: (value) => {
+        put(value);
+        box.value = shown(value);
+      },
+    };
   }
 
-  #choice(columns, changed) {
-    const names = columns.map((k) => this.features[k].name);
-    const select = el("select", { "aria-label": `One of ${names.join(", ")}` }, columns.map((k, j) => el("option", { value: k }, names[j])));
-    const immutable = columns.some((k) => this.features[k].immutable);
-    const lock = el("input", { type: "checkbox", checked: immutable, disabled: immutable, "aria-label": `Lock ${names.join(", ")}` });
+  /** What an answer may make of a feature: in words, and opened to be changed. */
+  #range({ name, lower, upper }, id, lock) {
+    const bound = (value, words) =>
+      el("input", { type: "number", step: "any", value: value ?? "", placeholder: "any", "aria-label": `${name} ${words}` });
+    const [from, to] = [bound(lower, "at least"), bound(upper, "at most")];
+    const limits = el("div", { class: "limits", id: `${id}-limits`, hidden: true },
+      el("span", {}, "In an answer"), el("label", {}, "from ", from), el("label", {}, "to ", to));
+    const words = el("span", {});
+    const button = el("button", { type: "button", class: "range", "aria-expanded": "false", "aria-controls": limits.id }, words);
+    button.addEventListener("click", () => {
+      limits.hidden = !limits.hidden;
+      button.setAttribute("aria-expanded", String(!limits.hidden));
+      if (!limits.hidden) from.focus();
+    });
+    const mark = (node) => {
+      const tell = () => {
+        words.textContent = lock.checked ? "locked" : span(from, to);
+        button.setAttribute("aria-label", `${name} in an answer: ${words.textContent}`);
+        node.classList.toggle("locked", lock.checked);
+        node.classList.toggle("ranged", from.value !== String(lower ?? "") || to.value !== String(upper ?? ""));
+      };
+      for (const input of [lock, from, to]) {
+        input.addEventListener("input", () => {
+          tell();
+          this.on.limited();
+        });
+      }
+      tell();
+    };
+    return { from, to, mark, parts: [button, limits] };
+  }
+
+  #choice(columns) {
+    const features = columns.map((k) => this.features[k]);
+    const names = features.map(({ name }) => name);
+    const options = columns.map((k, j) => el("option", { value: k }, names[j]));
+    const select = el("select", { "aria-label": `One of ${names.join(", ")}` }, options);
+    const lock = lockOf(features);
     select.addEventListener("change", () => {
       for (const k of columns) this.values[k] = k === Number(select.value) ? 1 : 0;
-      changed(this.values);
+      this.on.changed(this.values);
     });
-    const node = el("li", { class: "feature choice" }, el("span", { class: "name" }, "one of"), select, el("label", { class: "lock" }, lock, el("i", { "aria-hidden": "true" })));
-    return { columns, lock, node, put: () => { select.value = columns.reduce((a, b) => (this.values[b] > this.values[a] ? b : a)); } };
+    return {
+      columns,
+      lock: lock.input,
+      node: el("li", { class: "feature choice" }, el("span", { class: "name" }, "one of"), select, lock.node),
+      put: () => {
+        select.value = columns.reduce((a, b) => (this.values[b] > this.values[a] ? b : a));
+      },
+    };
   }
+}
+
+/** A padlock for some features; closed for good where they cannot change. */
+function lockOf(features) {
+  const fixed = features.some(({ immutable }) => immutable);
+  const label = `Lock ${features.map(({ name }) => name).join(", ")}`;
+  const input = el("input", { type: "checkbox", checked: fixed, disabled: fixed, "aria-label": label });
+  const title = fixed ? "It cannot change" : "Keep it as it is in every answer";
+  return { input, node: el("label", { class: "lock", title }, input, el("i", { "aria-hidden": "true" })) };
+}
+
+function span(from, to) {
+  const [low, high] = [from, to].map((input) => number(Number(input.value)));
+  if (!given(from)) return given(to) ? `at most ${high}` : "any value";
+  return given(to) ? `${low} to ${high}` : `at least ${low}`;
 }

@@ -6,24 +6,29 @@ import { announce, byId, drawn, el, notice } from "./dom.js";
 import { GridDrawing, ItemsDrawing } from "./drawings.js";
 import { Features } from "./features.js";
 import { latest, settled } from "./live.js";
+import { fillList } from "./picker.js";
 import { hideResult, showResult } from "./result.js";
-import { Searches, failure } from "./search.js";
+import { failure } from "./search.js";
+import { Session } from "./session.js";
 import { capital, number } from "./words.js";
 
 const equal = (a, b) => Boolean(a && b) && a.every((value, k) => Math.abs(value - b[k]) < 1e-6);
 const LISTED = 60; // columns that can be ticked one by one
 
 export class Tables {
-  #searches = new Searches();
   #now = null;
   #stored = null;
   #row = 0;
-  #wanted = null; // {decision} or {row, name}
-  #busy = false;
-  #turn = 0; // as for maps
+  #wanted = null; // {decision}
 
   constructor() {
-    this.ask = new Ask(byId("table-ask"), { ask: () => this.#explain(), cancel: () => this.#cancel(), change: () => this.#refresh() });
+    this.ask = new Ask(byId("table-ask"), {
+      ask: () => this.#explain(),
+      cancel: () => this.session.cancel(),
+      change: () => this.#refresh(),
+    });
+    const resting = [".head", ".stage", ".features", ".route"].map((part) => `#table-view ${part}`);
+    this.session = new Session(this.ask, resting.join());
     byId("row").addEventListener("change", (event) => this.openLive(Number(event.target.value)));
     byId("take-row").addEventListener("change", (event) => this.#take(event.target));
     byId("clear-wanted").addEventListener("click", () => this.#want(null));
@@ -33,23 +38,22 @@ export class Tables {
     this.sayDecision = settled((words) => announce(words));
   }
 
-  /** Another page is shown: what is under way is given up. */
   leave() {
-    this.#turn++;
-    if (this.#busy) this.#cancel();
+    this.session.leave();
   }
 
   async open(pipeline, task) {
     this.pipeline = pipeline;
     this.#now = this.#stored = this.#wanted = null;
     this.ask.suit(pipeline);
-    this.features = new Features(byId("features"), pipeline.features ?? [], (values) => this.decideLive(values), () => this.#refresh());
+    this.features = new Features(byId("features"), pipeline.features ?? [], {
+      changed: (values) => this.decideLive(values),
+      limited: () => this.#refresh(),
+    });
     document.querySelector(".features").hidden = !pipeline.features;
     byId("decision-title").textContent = capital(pipeline.noun);
-    const { labels, contexts } = pipeline;
-    const options = () => Array.from({ length: Math.min(contexts, 200) }, (_, k) => el("option", { value: k }, /^\d*$/.test(labels[k] ?? "") ? `row ${labels[k] || k}` : labels[k]));
-    byId("row").replaceChildren(...options());
-    byId("take-row").replaceChildren(el("option", { value: "" }, "another row"), ...options());
+    fillList(byId("row"), pipeline, "row");
+    fillList(byId("take-row"), pipeline, "row", "another row");
     this.#drawer();
     if (task) await this.#linked(task);
     else await this.openLive(0);
@@ -70,10 +74,10 @@ export class Tables {
   }
 
   async #open(row) {
-    const turn = this.#turn;
+    const { turn } = this.session;
     await this.#guarded(async () => {
       const one = await api.stored(this.pipeline.name, row);
-      if (turn === this.#turn) this.#begin(one, row);
+      if (this.session.here(turn)) this.#begin(one, row);
     });
   }
 
@@ -102,14 +106,15 @@ export class Tables {
     }
     history.replaceState(null, "", address);
     this.ask.kind = request.question.kind;
-    if (request.question.kind !== "epsilon" && result?.asked_decision) this.#want({ decision: result.asked_decision });
+    if (request.question.kind !== "epsilon" && result) this.#want({ decision: result.asked_decision });
     if (task.status === "done") this.#answered(task);
-    else if (["queued", "running"].includes(task.status)) await this.#searching((progress) => this.#searches.join(task.id, progress).then((end) => [end]));
-    else notice(failure(task));
+    else if (["queued", "running"].includes(task.status)) {
+      await this.#searching((progress) => this.session.join(task.id, progress));
+    } else notice(failure(task));
   }
 
   async #decide(values) {
-    if (this.#busy) return;
+    if (this.session.busy) return;
     await this.#guarded(async () => {
       const [before, stored] = [this.#now, this.#stored];
       const now = await api.decide(this.pipeline.name, { values });
@@ -150,7 +155,7 @@ export class Tables {
   }
 
   async #explain() {
-    if (this.#busy || !this.ask.allowed) {
+    if (this.session.busy || !this.ask.allowed) {
       announce(this.#why());
       return;
     }
@@ -158,42 +163,19 @@ export class Tables {
     const touched = this.#stored.values && !equal(this.features.values, this.#stored.values);
     const context = touched ? { values: this.features.values } : { row: this.#row };
     const request = { pipeline: this.pipeline.name, context, question, plausible: this.pipeline.plausible, ...(this.pipeline.features ? { features: this.features.limits } : {}) };
-    await this.#searching((progress) => this.#searches.run([request], progress));
+    await this.#searching((progress) => this.session.run([request], progress));
   }
 
   async #searching(run) {
-    this.#busy = true;
-    notice("");
-    hideResult();
-    this.ask.busy(true);
-    this.ask.stop.focus({ preventScroll: true });
-    const values = [...this.features.values];
-    const rest = document.querySelectorAll("#table-view .head, #table-view .stage, #table-view .features, #table-view .route");
-    for (const part of rest) part.inert = true;
-    const turn = this.#turn;
-    let tasks = null;
-    try {
-      tasks = await run((report) => {
-        this.ask.report(report);
-        byId("drawing").dataset.reports = Number(byId("drawing").dataset.reports ?? 0) + 1;
-        if (report.values) this.features.set(report.values);
-        if (report.costs && report.decision) this.drawing.show(report, this.#wanted?.decision);
-      });
-    } catch (error) {
-      notice(error.message);
-    }
-    this.#busy = false;
-    if (this.#stored.values) this.features.set(values);
-    this.ask.busy(false);
-    for (const part of rest) part.inert = false;
-    if (turn !== this.#turn) return;
+    const { features } = this; // others may be there at the end
+    const values = [...features.values];
+    const done = await run((report) => {
+      this.ask.report(report);
+      if (report.values) features.set(report.values);
+    });
+    features.set(values);
     this.#refresh();
-    const task = tasks?.[0];
-    if (task?.status === "done") this.#answered(task);
-    else {
-      if (task) notice(failure(task), task.status === "cancelled");
-      this.ask.button.focus();
-    }
+    if (done) this.#answered(done[0]);
   }
 
   #answered(task) {
@@ -206,10 +188,6 @@ export class Tables {
       },
       naive: null,
     });
-  }
-
-  async #cancel() {
-    await this.#guarded(() => this.#searches.cancel());
   }
 
   #value() {

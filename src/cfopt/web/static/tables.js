@@ -2,8 +2,8 @@
 
 import * as api from "./api.js";
 import { Ask } from "./ask.js";
-import { announce, byId, drawn, el, notice } from "./dom.js";
-import { GridDrawing, ItemsDrawing } from "./drawings.js";
+import { announce, byId, el, legendEntry, notice } from "./dom.js";
+import { drawingOf, equal } from "./drawings.js";
 import { Features } from "./features.js";
 import { latest, settled } from "./live.js";
 import { fillList } from "./picker.js";
@@ -12,14 +12,11 @@ import { failure } from "./search.js";
 import { Session } from "./session.js";
 import { capital, number } from "./words.js";
 
-const equal = (a, b) => Boolean(a && b) && a.every((value, k) => Math.abs(value - b[k]) < 1e-6);
-const LISTED = 60; // columns that can be ticked one by one
-
 export class Tables {
   #now = null;
   #stored = null;
   #row = 0;
-  #wanted = null; // {decision}
+  #wanted = null; // the alternative, if there is one
 
   constructor() {
     this.ask = new Ask(byId("table-ask"), {
@@ -54,23 +51,12 @@ export class Tables {
     byId("decision-title").textContent = capital(pipeline.noun);
     fillList(byId("row"), pipeline, "row");
     fillList(byId("take-row"), pipeline, "row", "another row");
-    this.#drawer();
+    this.drawing = drawingOf(byId("drawing"), byId("wanted-list"), pipeline, {
+      wanted: (decision) => this.#want(decision),
+      place: announce,
+    });
     if (task) await this.#linked(task);
     else await this.openLive(0);
-  }
-
-  #drawer() {
-    const host = byId("drawing");
-    const kind = this.pipeline.layout?.kind;
-    host.className = `drawing ${kind ?? "plain"}`;
-    host.replaceChildren();
-    byId("wanted-list").replaceChildren();
-    const want = (decision) => this.#want(decision && { decision });
-    if (kind === "grid") {
-      this.drawing = new GridDrawing(host, this.pipeline, want);
-      this.drawing.surface.addEventListener("place", (event) => announce(event.detail));
-    } else if (kind === "items") this.drawing = new ItemsDrawing(host, this.pipeline, want);
-    else this.drawing = new PlainDrawing(host, byId("wanted-list"), this.pipeline, want);
   }
 
   async #open(row) {
@@ -106,7 +92,7 @@ export class Tables {
     }
     history.replaceState(null, "", address);
     this.ask.kind = request.question.kind;
-    if (request.question.kind !== "epsilon" && result) this.#want({ decision: result.asked_decision });
+    if (request.question.kind !== "epsilon" && result) this.#want(result.asked_decision);
     if (task.status === "done") this.#answered(task);
     else if (["queued", "running"].includes(task.status)) {
       await this.#searching((progress) => this.session.join(task.id, progress));
@@ -122,7 +108,8 @@ export class Tables {
       this.#now = now;
       this.#refresh();
       notice("");
-      this.sayDecision(`${equal(before?.decision, this.#now.decision) ? "The decision stays" : `Now ${this.#now.name}`}, ${this.#value()} ${number(this.#now.value)}.`);
+      const what = equal(before?.decision, now.decision) ? "The decision stays" : `Now ${now.name}`;
+      this.sayDecision(`${what}, ${this.#words[0]} ${number(now.value)}.`);
     });
   }
 
@@ -141,7 +128,7 @@ export class Tables {
     const row = select.value;
     select.value = "";
     if (row === "") return;
-    await this.#guarded(async () => this.#want({ decision: (await api.stored(this.pipeline.name, row)).decision }));
+    await this.#guarded(async () => this.#want((await api.stored(this.pipeline.name, row)).decision));
   }
 
   #why() {
@@ -150,7 +137,7 @@ export class Tables {
     if (outside) return `${capital(outside)} is outside the range that you gave it. Move it, or widen the range.`;
     if (this.ask.kind === "epsilon") return "";
     if (!this.#wanted) return "Choose an alternative first.";
-    if (equal(this.#wanted.decision, this.#now.decision)) return "Your alternative is what was decided. Choose another one.";
+    if (equal(this.#wanted, this.#now.decision)) return "Your alternative is what was decided. Choose another one.";
     return "";
   }
 
@@ -159,10 +146,13 @@ export class Tables {
       announce(this.#why());
       return;
     }
-    const question = { ...this.ask.question, ...(this.ask.kind === "epsilon" ? {} : { alternative: this.#wanted.decision }) };
+    const { name, plausible, features } = this.pipeline;
+    const { question } = this.ask;
+    if (question.kind !== "epsilon") question.alternative = this.#wanted;
     const touched = this.#stored.values && !equal(this.features.values, this.#stored.values);
     const context = touched ? { values: this.features.values } : { row: this.#row };
-    const request = { pipeline: this.pipeline.name, context, question, plausible: this.pipeline.plausible, ...(this.pipeline.features ? { features: this.features.limits } : {}) };
+    const request = { pipeline: name, context, question, plausible };
+    if (features) request.features = this.features.limits;
     await this.#searching((progress) => this.session.run([request], progress));
   }
 
@@ -179,41 +169,44 @@ export class Tables {
   }
 
   #answered(task) {
-    showResult([task], this.pipeline, {
-      again: !this.pipeline.features ? null : (side) => {
-        this.features.set(side.values);
-        this.decideLive(side.values);
-        byId("title").focus();
-        scrollTo({ top: 0 });
-      },
-      naive: null,
-    });
+    const again = (side) => {
+      this.features.set(side.values);
+      this.decideLive(side.values);
+      byId("title").focus();
+      scrollTo({ top: 0 });
+    };
+    showResult([task], this.pipeline, { again: this.pipeline.features ? again : null, naive: null });
   }
 
-  #value() {
-    return this.pipeline.sense === "max" ? "worth" : "cost";
+  /** How a decision's value is told: as a noun, of one that would be, of one that is. */
+  get #words() {
+    return this.pipeline.sense === "max" ? ["worth", "be worth", "is worth"] : ["cost", "cost", "costs"];
   }
 
   #refresh() {
     this.ask.allow(this.#why());
     if (!this.#now) return;
-    const decision = this.#wanted?.decision;
-    this.drawing.show(this.#now, decision);
-    byId("drawing").classList.remove("skeleton");
-    byId("drawing").dataset.decision = JSON.stringify(this.#now.decision);
-    byId("drawing").dataset.version = Number(byId("drawing").dataset.version ?? 0) + 1;
-    byId("decided").replaceChildren(el("b", {}, this.#now.name), ` ${this.#value()} ${number(this.#now.value)}`);
-    const worth = decision && decision.reduce((sum, value, k) => sum + value * this.#now.costs[k], 0);
-    byId("wanted-said").textContent = decision
-      ? `It would ${this.pipeline.sense === "max" ? "be worth" : "cost"} ${number(worth)}, where the one decided ${this.pipeline.sense === "max" ? "is worth" : "costs"} ${number(this.#now.value)}.`
-      : "None yet.";
+    const { costs, decision, name, value } = this.#now;
+    const wanted = this.#wanted;
+    const host = byId("drawing");
+    this.drawing.show(this.#now, wanted);
+    host.classList.remove("skeleton");
+    host.dataset.decision = JSON.stringify(decision);
+    host.dataset.version = Number(host.dataset.version ?? 0) + 1;
+    const [noun, would, does] = this.#words;
+    byId("decided").replaceChildren(el("b", {}, name), ` ${noun} ${number(value)}`);
+    // Columns may have fixed costs that only the server knows: then nothing is said of them.
+    const known = wanted?.length === costs.length;
+    const worth = known ? number(wanted.reduce((sum, amount, k) => sum + amount * costs[k], 0)) : "";
+    const beside = `It would ${would} ${worth}, where the one decided ${does} ${number(value)}.`;
+    byId("wanted-said").textContent = known ? beside : wanted ? "Chosen." : "None yet.";
     byId("wanted-help").textContent = this.drawing.help;
-    byId("clear-wanted").disabled = !decision;
-    const entry = (role, weight, what, value) => el("div", {}, el("dt", {}, el("i", { class: `stroke ${weight} ${role}` }), what), el("dd", {}, value));
+    byId("clear-wanted").disabled = !wanted;
+    const shades = el("div", {}, el("dt", {}, "roads: cheap", el("i", { class: "ramp" }), "dear"));
     byId("table-legend").replaceChildren(
-      entry("factual", "strong", "decided", number(this.#now.value)),
-      ...(decision ? [entry("other", "weak", "yours", number(worth))] : []),
-      ...(this.pipeline.layout?.kind === "grid" ? [el("div", {}, el("dt", {}, "roads: cheap", el("i", { class: "ramp" }), "dear"))] : []),
+      legendEntry("factual", "strong", "decided", number(value)),
+      ...(wanted ? [legendEntry("other", "weak", "yours", worth)] : []),
+      ...(this.pipeline.layout?.kind === "grid" ? [shades] : []),
     );
   }
 
@@ -223,33 +216,5 @@ export class Tables {
     } catch (error) {
       notice(error.message);
     }
-  }
-}
-
-/** Any other problem: the server's drawing, and columns to tick where they are few. */
-class PlainDrawing {
-  constructor(host, list, { decision_names: names }, wanted) {
-    this.host = host;
-    this.names = names ?? [];
-    this.list = list;
-    this.wanted = wanted;
-    this.few = this.names.length > 0 && this.names.length <= LISTED;
-  }
-
-  get help() {
-    return this.few ? "Tick what your alternative takes." : "Take the decision of another row.";
-  }
-
-  show({ decision, drawing, image }, alternative) {
-    const picture = drawn(drawing);
-    this.host.replaceChildren(...(image ? [el("img", { src: image, alt: "The context" })] : []), ...(picture ? [picture] : []));
-    if (!this.few) return;
-    const shown = alternative ?? decision;
-    const focused = document.activeElement?.dataset?.column;
-    this.list.replaceChildren(el("div", { class: "ticks" }, this.names.map((name, k) =>
-      el("label", { class: "check" },
-        el("input", { type: "checkbox", checked: shown[k] > 0.5, "data-column": k, onchange: (event) => this.wanted(shown.map((value, j) => (j === k ? Number(event.target.checked) : value))) }),
-        el("span", {}, name)))));
-    if (focused !== undefined) this.list.querySelector(`[data-column="${focused}"]`)?.focus();
   }
 }

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.browsing import Server, Visit, browsing, command_serving, find_browser
+from tests.legible import FAINT, NAMELESS, PAPER
 
 pytestmark = [
     pytest.mark.browser,
@@ -272,13 +273,16 @@ def test_items_are_chosen_by_hand_and_too_many_are_refused_in_words(
     assert page.locator("#result ul.items").count() == 2
 
 
-def test_the_page_is_dark_where_the_system_is(visit: Callable[..., Visit]) -> None:
-    here = visit(color_scheme="dark", reduced_motion="reduce")
-    page = here.open()
-    light = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)[0]"
-    assert page.evaluate(light) < 60
-    page.emulate_media(color_scheme="light")
-    assert page.evaluate(light) > 200
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_text_can_be_read_and_all_controls_have_names(
+    visit: Callable[..., Visit], scheme: str
+) -> None:
+    here = visit(color_scheme=scheme, reduced_motion="reduce")
+    for path in ("/#terrain", "/?grid#grid", "/?knapsack#knapsack"):
+        page = here.open(path)
+        assert (page.evaluate(PAPER) < 60) == (scheme == "dark")
+        assert page.evaluate(FAINT) == []
+        assert page.evaluate(NAMELESS) == []
 
 
 def _fits(page: Any) -> bool:

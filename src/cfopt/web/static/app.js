@@ -25,9 +25,11 @@ async function known() {
 
 async function open(name, task = null) {
   const turn = ++opening;
-  byId("pipelines").replaceChildren(
-    ...list.map((one) => el("li", {}, el("a", { href: `/#${one.name}`, "aria-current": one.name === name ? "page" : null }, one.title))),
-  );
+  const link = (one) => {
+    const current = one.name === name ? "page" : null;
+    return el("a", { href: `/#${one.name}`, "aria-current": current }, one.title);
+  };
+  byId("pipelines").replaceChildren(...list.map((one) => el("li", {}, link(one))));
   const { kind, fault } = list.find((one) => one.name === name);
   if (fault) throw new Error(`This pipeline could not be loaded: ${fault}`);
   byId("map-view").hidden = kind !== "map";

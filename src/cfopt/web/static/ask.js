@@ -28,10 +28,12 @@ export class Ask {
     this.button = el("button", { type: "submit", class: "primary" }, "Explain");
     this.why = el("p", { class: "small why", id: `${host.id}-why` });
     this.button.setAttribute("aria-describedby", this.why.id);
-    this.epsilon = el("input", { type: "range", min: 5, max: 100, step: 5, value: 30, "aria-label": "At least so far off the best, in percent", oninput: () => this.#told() });
+    const percent = { type: "range", min: 5, max: 100, step: 5, value: 30, oninput: () => this.#told() };
+    this.epsilon = el("input", { ...percent, "aria-label": "At least so far off the best, in percent" });
     this.off = el("output", {});
     this.naive = el("input", { type: "checkbox" });
-    this.naiveRow = el("label", { class: "check" }, this.naive, el("span", {}, "Beside it the naive answer: the nearest pixels, plausible or not"));
+    const beside = el("span", {}, "Beside it the naive answer: the nearest pixels, plausible or not");
+    this.naiveRow = el("label", { class: "check" }, this.naive, beside);
     this.kinds = el("div", { class: "kinds", role: "radiogroup", "aria-label": "Question" });
     this.far = el("p", { class: "far", hidden: true }, "at least ", this.off, " off the best", this.epsilon);
     this.form = el("form", { novalidate: true }, this.kinds, this.far, this.naiveRow);
@@ -42,7 +44,8 @@ export class Ask {
     });
     this.time = el("span", { class: "time" }, "");
     this.stop = el("button", { type: "button", onclick: () => this.on.cancel() }, "Cancel");
-    this.progress = el("div", { class: "progress", hidden: true }, el("div", { class: "track", role: "progressbar", "aria-label": "Search" }), this.time, this.stop);
+    const track = el("div", { class: "track", role: "progressbar", "aria-label": "Search" });
+    this.progress = el("div", { class: "progress", hidden: true }, track, this.time, this.stop);
     this.form.append(this.go);
     host.append(this.form, this.progress);
     this.#told();
@@ -52,14 +55,12 @@ export class Ask {
   suit({ noun, plausible }) {
     const words = WORDS[noun === "route" ? "route" : "other"];
     const kept = this.kind ?? "absolute";
-    this.kinds.replaceChildren(
-      ...Object.entries(words).map(([kind, [title, more]]) =>
-        el("label", { class: "kind" },
-          el("input", { type: "radio", name: this.name, value: kind, checked: kind === kept, onchange: () => this.#chosen() }),
-          el("span", {}, el("b", {}, title), el("small", {}, more)),
-        ),
-      ),
-    );
+    const choice = ([kind, [title, more]]) => {
+      const radio = { type: "radio", name: this.name, value: kind, checked: kind === kept };
+      const input = el("input", { ...radio, onchange: () => this.#chosen() });
+      return el("label", { class: "kind" }, input, el("span", {}, el("b", {}, title), el("small", {}, more)));
+    };
+    this.kinds.replaceChildren(...Object.entries(words).map(choice));
     this.naiveRow.hidden = !plausible;
     this.#chosen();
   }
@@ -76,7 +77,8 @@ export class Ask {
 
   /** The question without its alternative. */
   get question() {
-    return this.kind === "epsilon" ? { kind: "epsilon", epsilon: Number(this.epsilon.value) / 100 } : { kind: this.kind };
+    const { kind } = this;
+    return kind === "epsilon" ? { kind, epsilon: Number(this.epsilon.value) / 100 } : { kind };
   }
 
   /** Whether it can be asked; if not, why. */
@@ -99,9 +101,13 @@ export class Ask {
   }
 
   report({ status, place, seconds: passed, step }, what = "Searching") {
-    const waiting = status === "queued";
-    const queue = place > 0 ? `, ${counted(place, "search").replace("searchs", "searches")} before it` : "";
-    this.time.textContent = waiting ? `Waiting for a worker${queue}` : `${what}: ${seconds(passed ?? 0)}${step ? `, ${counted(step, "step")}` : ""}`;
+    if (status === "queued") {
+      const before = place > 1 ? `, ${place} searches before it` : place === 1 ? ", one search before it" : "";
+      this.time.textContent = `Waiting for a worker${before}`;
+      return;
+    }
+    const steps = step ? `, ${counted(step, "step")}` : "";
+    this.time.textContent = `${what}: ${seconds(passed ?? 0)}${steps}`;
   }
 
   #chosen() {

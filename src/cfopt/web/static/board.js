@@ -11,11 +11,13 @@ const SHADES = 6;
 /** The shade of each cost, 0 (cheap) to 5 (dear), over a range. */
 export function shades(costs, low = Math.min(...costs), high = Math.max(...costs)) {
   const span = high - low || 1;
-  return costs.map((cost) => Math.max(0, Math.min(SHADES - 1, Math.floor(((cost - low) / span) * SHADES))));
+  const shade = (cost) => Math.floor(((cost - low) / span) * SHADES);
+  return costs.map((cost) => Math.max(0, Math.min(SHADES - 1, shade(cost))));
 }
 
 const middle = (k) => EDGE + CELL * (k + 0.5);
-const track = (route) => (route?.length ? `M${route.map(([row, column]) => `${middle(column)} ${middle(row)}`).join("L")}` : "");
+const spot = ([row, column]) => `${middle(column)} ${middle(row)}`;
+const track = (route) => `M${route.map(spot).join("L")}`;
 
 /** Cells in shades of their costs, with the numbers where there is room to read them. */
 export function costCells(costs, grid, range) {
@@ -45,31 +47,36 @@ export function routeLines(lines) {
 }
 
 /** Start and goal. */
-export const ends = (grid) => [
-  svg("circle", { class: "node end", cx: middle(grid.start[1]), cy: middle(grid.start[0]), r: 3.6 }),
-  svg("rect", { class: "node end", x: middle(grid.goal[1]) - 3.2, y: middle(grid.goal[0]) - 3.2, width: 6.4, height: 6.4 }),
-];
+export function ends({ start, goal }) {
+  const [x, y] = [middle(goal[1]) - 3.2, middle(goal[0]) - 3.2];
+  return [
+    svg("circle", { class: "node end", cx: middle(start[1]), cy: middle(start[0]), r: 3.6 }),
+    svg("rect", { class: "node end", x, y, width: 6.4, height: 6.4 }),
+  ];
+}
 
-function rulers(grid) {
-  const every = Math.max(grid.rows, grid.cols) <= 16 ? 1 : 5;
-  const columns = Array.from({ length: grid.cols }, (_, j) => j % every ? null : svg("text", { class: "ruler", x: middle(j), y: EDGE - 4 }, letters(j)));
-  const rows = Array.from({ length: grid.rows }, (_, i) => i % every ? null : svg("text", { class: "ruler", x: EDGE / 2 - 1, y: middle(i) + 2.2 }, String(i + 1)));
-  return [...columns, ...rows];
+function rulers({ rows, cols }) {
+  const every = Math.max(rows, cols) <= 16 ? 1 : 5;
+  const named = (count) => Array.from({ length: count }, (_, k) => k).filter((k) => k % every === 0);
+  const ruler = (x, y, words) => svg("text", { class: "ruler", x, y }, words);
+  return [
+    ...named(cols).map((j) => ruler(middle(j), EDGE - 4, letters(j))),
+    ...named(rows).map((i) => ruler(EDGE / 2 - 1, middle(i) + 2.2, String(i + 1))),
+  ];
 }
 
 /** The frame of a picture of a map: an SVG whose coordinates are those of the routes. */
 export function frame(grid, label, ...parts) {
-  return svg(
-    "svg",
-    { class: "terrain", viewBox: `0 0 ${EDGE + CELL * grid.cols + 1} ${EDGE + CELL * grid.rows + 1}`, role: label ? "img" : null, "aria-label": label, "aria-hidden": label ? null : "true" },
-    parts,
-    rulers(grid),
-  );
+  const viewBox = `0 0 ${EDGE + CELL * grid.cols + 1} ${EDGE + CELL * grid.rows + 1}`;
+  const told = label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" };
+  return svg("svg", { class: "terrain", viewBox, ...told }, parts, rulers(grid));
 }
 
 /** The map itself as a part of a frame. */
-export const ground = (image, grid) =>
-  svg("image", { href: image, x: EDGE, y: EDGE, width: CELL * grid.cols, height: CELL * grid.rows, preserveAspectRatio: "none" });
+export function ground(image, { rows, cols }) {
+  const size = { x: EDGE, y: EDGE, width: CELL * cols, height: CELL * rows };
+  return svg("image", { href: image, ...size, preserveAspectRatio: "none" });
+}
 
 const KEYS = {
   ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1],
@@ -80,12 +87,14 @@ export class Board {
   /**
    * @param host the element to fill
    * @param grid {rows, cols, pixels}
-   * @param on {press(cell), drag(cell), release(), enter(cell), key(name) -> handled, move(cell), hover(cell|null)}
+   * @param on {press(cell), drag(cell), release(), enter(cell), move(cell), hover(cell or null),
+   *   key(name) -> whether it was for the map}
    */
   constructor(host, grid, on) {
     this.grid = grid;
     this.cursor = grid.start;
-    this.canvas = el("canvas", { width: grid.cols * grid.pixels, height: grid.rows * grid.pixels, "aria-hidden": "true" });
+    const size = { width: grid.cols * grid.pixels, height: grid.rows * grid.pixels };
+    this.canvas = el("canvas", { ...size, "aria-hidden": "true" });
     this.pen = this.canvas.getContext("2d", { willReadFrequently: true });
     this.costs = svg("g", {});
     this.lines = svg("g", {});
@@ -93,8 +102,12 @@ export class Board {
     const picture = frame(grid, "", this.costs, this.lines, svg("g", {}, ends(grid)), this.mark);
     // Names of columns and rows lie outside the surface: there a finger still scrolls the page.
     this.surface = el("div", {
-      class: "surface", tabindex: "0", role: "application", "aria-label": `Map of ${grid.rows} by ${grid.cols} cells`,
-      "aria-roledescription": "map", "aria-describedby": "route-said readout",
+      class: "surface",
+      tabindex: "0",
+      role: "application",
+      "aria-roledescription": "map",
+      "aria-label": `Map of ${grid.rows} by ${grid.cols} cells`,
+      "aria-describedby": "route-said readout",
     });
     host.style.setProperty("--edge", `${(100 * EDGE) / (EDGE + CELL * grid.cols + 1)}%`);
     host.style.setProperty("--span", `${(100 * CELL * grid.cols) / (EDGE + CELL * grid.cols + 1)}%`);
@@ -182,11 +195,13 @@ export class Board {
     surface.addEventListener("pointerup", end);
     surface.addEventListener("pointercancel", end);
     surface.addEventListener("pointerleave", () => on.hover(null));
-    surface.addEventListener("focus", () => surface.classList.toggle("keyed", surface.matches(":focus-visible")));
+    surface.addEventListener("focus", () => {
+      surface.classList.toggle("keyed", surface.matches(":focus-visible"));
+    });
     surface.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       // The cursor is shown to whoever uses keys, also after a click.
-      surface.classList.toggle("keyed", true);
+      surface.classList.add("keyed");
       const step = KEYS[event.key];
       if (step) {
         const { rows, cols } = this.grid;

@@ -27,19 +27,28 @@ export class MapComparison {
       this.#change();
       return;
     }
-    const range = [Math.min(...result.before.costs, ...result.after.costs), Math.max(...result.before.costs, ...result.after.costs)];
-    const floor = (side) => (view === "costs" ? costCells(side.costs, grid, range) : ground(side.image, grid));
-    const before = frame(grid, `${this.name}, before`, floor(result.before), routeLines(this.#lines("before")), ends(grid));
-    const after = frame(grid, `${this.name}, after`, floor(result.after), routeLines(this.#lines("after")), ends(grid));
-    before.classList.add("before");
-    after.classList.add("after");
+    const all = [...result.before.costs, ...result.after.costs];
+    const range = [Math.min(...all), Math.max(...all)];
+    const layer = (when) => {
+      const side = result[when];
+      const floor = view === "costs" ? costCells(side.costs, grid, range) : ground(side.image, grid);
+      const picture = frame(grid, `${this.name}, ${when}`, floor, routeLines(this.#lines(when)), ends(grid));
+      picture.classList.add(when);
+      return picture;
+    };
+    const tag = (words, where) => el("span", { class: `tag ${where}`, "aria-hidden": "true" }, words);
     this.slider = el("input", {
-      type: "range", min: 0, max: 100, value: split, class: "split",
+      type: "range",
+      min: 0,
+      max: 100,
+      value: split,
+      class: "split",
       "aria-label": `${this.name}: how much of the map before is shown`,
       oninput: () => this.#split(),
     });
-    this.host.replaceChildren(before, after, el("i", { class: "divider", "aria-hidden": "true" }), this.slider,
-      el("span", { class: "tag left", "aria-hidden": "true" }, "before"), el("span", { class: "tag right", "aria-hidden": "true" }, "after"));
+    const divider = el("i", { class: "divider", "aria-hidden": "true" });
+    const parts = [layer("before"), layer("after"), divider, this.slider];
+    this.host.replaceChildren(...parts, tag("before", "left"), tag("after", "right"));
     this.#split();
   }
 
@@ -52,12 +61,15 @@ export class MapComparison {
 
   #lines(side) {
     const { factual_path: factual, asked_path: asked, after } = this.result;
-    if (side === "before") {
-      return [{ route: factual, role: "factual" }, ...(alike(asked, factual) ? [] : [{ route: asked, role: "other", weight: "weak" }])];
-    }
-    const third = alike(after.path, asked) || alike(after.path, factual) ? [] : [{ route: after.path, role: "third", weight: "weak" }];
-    if (alike(asked, factual)) return this.#bestThere();
-    return [{ route: asked, role: "other" }, { route: factual, role: "factual", weight: "weak" }, ...third];
+    const contrasts = !alike(asked, factual);
+    const decided = { route: factual, role: "factual" };
+    const wanted = { route: asked, role: "other" };
+    const dashed = (line) => ({ ...line, weight: "weak" });
+    if (side === "before") return contrasts ? [decided, dashed(wanted)] : [decided];
+    if (!contrasts) return this.#bestThere();
+    const elsewhere = !alike(after.path, asked) && !alike(after.path, factual);
+    const third = elsewhere ? [dashed({ route: after.path, role: "third" })] : [];
+    return [wanted, dashed(decided), ...third];
   }
 
   /** Nothing was asked for but a change: what is best after it stands beside what was decided. */

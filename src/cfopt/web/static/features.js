@@ -76,7 +76,8 @@ export class Features {
       moved(slider.value);
     });
     box.addEventListener("input", () => given(box) && moved(box.value));
-    const node = el("li", { class: "feature" }, el("label", { class: "name", for: id }, name), slider, box, lock.node, range.parts);
+    const label = el("label", { class: "name", for: id }, name);
+    const node = el("li", { class: "feature" }, label, slider, box, lock.node, range.parts);
     range.mark(node);
     return {
       feature, node, lock: lock.input, from: range.from, to: range.to,
@@ -89,13 +90,14 @@ export class Features {
 
   /** What an answer may make of a feature: in words, and opened to be changed. */
   #range({ name, lower, upper }, id, lock) {
-    const bound = (value, words) =>
-      el("input", { type: "number", step: "any", value: value ?? "", placeholder: "any", "aria-label": `${name} ${words}` });
+    const field = { type: "number", step: "any", placeholder: "any" };
+    const bound = (value, words) => el("input", { ...field, value: value ?? "", "aria-label": `${name} ${words}` });
     const [from, to] = [bound(lower, "at least"), bound(upper, "at most")];
     const limits = el("div", { class: "limits", id: `${id}-limits`, hidden: true },
       el("span", {}, "In an answer"), el("label", {}, "from ", from), el("label", {}, "to ", to));
     const words = el("span", {});
-    const button = el("button", { type: "button", class: "range", "aria-expanded": "false", "aria-controls": limits.id }, words);
+    const opens = { "aria-expanded": "false", "aria-controls": limits.id };
+    const button = el("button", { type: "button", class: "range", ...opens }, words);
     button.addEventListener("click", () => {
       limits.hidden = !limits.hidden;
       button.setAttribute("aria-expanded", String(!limits.hidden));

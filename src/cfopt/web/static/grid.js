@@ -20,7 +20,8 @@ export function gridPicture({ rows, cols }, costs, lines, label, range, extra = 
   const pieces = gridArcs(rows, cols).map(([a, b]) => `M${at(a)}L${at(b)}`);
   const where = (chosen) => pieces.filter((_, k) => chosen(k)).join("");
   const shade = shades(costs, ...range);
-  const roads = [0, 1, 2, 3, 4, 5].map((tone) => svg("path", { class: `cost c${tone}`, d: where((k) => shade[k] === tone) }));
+  const road = (tone) => svg("path", { class: `cost c${tone}`, d: where((k) => shade[k] === tone) });
+  const roads = [0, 1, 2, 3, 4, 5].map(road);
   const routes = lines
     .filter(({ decision }) => decision)
     .map(({ decision, role, weight = "strong" }) =>

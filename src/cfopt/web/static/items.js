@@ -26,8 +26,8 @@ export function itemRows(names, costs, strong, weak, click) {
     ];
     if (!click) return el("li", {}, parts);
     const checked = String(taken(weak ?? strong, k));
-    const button = { type: "button", role: "checkbox", "aria-checked": checked, "data-item": k, onclick: () => click(k) };
-    return el("li", {}, el("button", button, parts));
+    const button = { type: "button", role: "checkbox", "aria-checked": checked, "data-item": k };
+    return el("li", {}, el("button", { ...button, onclick: () => click(k) }, parts));
   });
 }
 
@@ -58,6 +58,7 @@ export class ItemsDrawing {
     const used = (row) => row.reduce((sum, weight, j) => sum + weight * decision[j], 0);
     const parts = this.weights.map((row, k) => Math.round((100 * used(row)) / this.capacities[k]));
     const over = parts.some((part) => part > 100) ? ": too much" : "";
-    return `It takes ${parts.map((part) => `${part}%`).join(" and ")} of the ${parts.length > 1 ? "capacities" : "capacity"}${over}.`;
+    const listed = parts.map((part) => `${part}%`).join(" and ");
+    return `It takes ${listed} of the ${parts.length > 1 ? "capacities" : "capacity"}${over}.`;
   }
 }

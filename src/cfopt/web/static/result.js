@@ -92,7 +92,10 @@ function tablePictures(result, pipeline) {
   const sides = ["before", "after"];
   const images = sides
     .filter((side) => result[side].image)
-    .map((side) => ({ title: capital(side), picture: el("img", { src: result[side].image, alt: `The image ${side}` }) }));
+    .map((side) => {
+      const picture = el("img", { src: result[side].image, alt: `The image ${side}` });
+      return { title: capital(side), picture };
+    });
   const figures = [...images, ...(layout ? bothDrawings(result, pipeline) : serverDrawings(result, sides))];
   // Where it was proved that there is no answer, the server draws what stands in the way.
   if (layout && hopeless(result) && result.captions.length > 1) {

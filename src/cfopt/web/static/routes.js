@@ -53,7 +53,9 @@ export function finished(route, goal, costs, { rows, cols: columns, neighbours =
       for (let j = Math.max(0, column - 1); j <= Math.min(columns - 1, column + 1); j++) {
         const there = index([i, j]);
         const total = best[here] + Math.max(costs[there], 0);
-        if (there === here || (neighbours === 4 && i !== row && j !== column) || taken.has(there) || total >= best[there]) continue;
+        const diagonal = i !== row && j !== column;
+        if (there === here || (diagonal && neighbours === 4)) continue;
+        if (taken.has(there) || total >= best[there]) continue;
         best[there] = total;
         from[there] = here;
         open.add(there);

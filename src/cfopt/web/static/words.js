@@ -23,7 +23,8 @@ export function percent(part) {
   const value = 100 * part;
   if (Math.abs(value) < 0.05) return "0%";
   const digits = Math.abs(value) < 10 ? 1 : 0;
-  return `${value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }).replace("-", MINUS)}%`;
+  const text = value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return `${text.replace("-", MINUS)}%`;
 }
 
 /** A clock: tenths of a second below a minute. */

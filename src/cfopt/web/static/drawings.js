@@ -28,9 +28,8 @@ class PlainDrawing {
     this.help = this.few ? "Tick what your alternative takes." : "Take the decision of another row.";
   }
 
-  show({ decision, drawing, image }, alternative) {
-    const picture = image && el("img", { src: image, alt: "The context" });
-    this.host.replaceChildren(...[picture, drawn(drawing)].filter(Boolean));
+  show({ decision, drawing }, alternative) {
+    this.host.replaceChildren(...[drawn(drawing)].filter(Boolean));
     if (!this.few) return;
     const shown = alternative ?? decision;
     const focused = document.activeElement?.dataset?.column;

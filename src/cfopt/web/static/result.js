@@ -8,6 +8,7 @@ import { cropped } from "./grid.js";
 import { capital, duration, number, percent, signed } from "./words.js";
 
 const VIEWS = [["map", "Map"], ["costs", "Costs"], ["change", "Changes"]];
+const SIDES = ["before", "after"];
 const CONTRAST = "Thick: decided before, asked for after. Dashed: the other one.";
 const BEST = "Thick: best before and after. Dashed: what was decided.";
 const PURPLE = "The more purple, the more a pixel changed.";
@@ -29,7 +30,7 @@ export function showResult(tasks, pipeline, on) {
   const both = tasks.length > 1;
   const parts = [
     opening(result),
-    pipeline.kind === "map" ? mapPictures(tasks, pipeline) : tablePictures(result, pipeline),
+    pipeline.kind === "map" ? mapPictures(tasks, pipeline) : tablePictures(tasks, pipeline),
     told(result, pipeline, both ? versus(tasks) : null),
     both ? null : facts(result),
     notes(result),
@@ -87,16 +88,13 @@ function mapPictures(tasks, pipeline) {
   );
 }
 
-function tablePictures(result, pipeline) {
+function tablePictures([{ result }, naive], pipeline) {
   const { layout } = pipeline;
-  const sides = ["before", "after"];
-  const images = sides
-    .filter((side) => result[side].image)
-    .map((side) => {
-      const picture = el("img", { src: result[side].image, alt: `The image ${side}` });
-      return { title: capital(side), picture };
-    });
-  const figures = [...images, ...(layout ? bothDrawings(result, pipeline) : serverDrawings(result, sides))];
+  const figures = figuresOf(result, pipeline);
+  if (naive) {
+    const after = figuresOf(naive.result, pipeline).filter(({ title }) => title === "After");
+    figures.push(...after.map((figure) => ({ ...figure, title: "After, naive" })));
+  }
   // Where it was proved that there is no answer, the server draws what stands in the way.
   if (layout && hopeless(result) && result.captions.length > 1) {
     const picture = cropped(drawn(result.after.drawing), layout);
@@ -109,8 +107,16 @@ function tablePictures(result, pipeline) {
   return el("div", { class: "pictures" }, el("div", { class: `pair two of-${layout?.kind ?? "columns"}` }, shown));
 }
 
-function serverDrawings(result, sides) {
-  return sides
+/** Images and drawings of an answer, before and after. */
+function figuresOf(result, pipeline) {
+  const image = (side) => el("img", { src: result[side].image, alt: `The image ${side}` });
+  const seen = SIDES.filter((side) => result[side].image);
+  const images = seen.map((side) => ({ title: capital(side), picture: image(side) }));
+  return [...images, ...(pipeline.layout ? bothDrawings(result, pipeline) : serverDrawings(result))];
+}
+
+function serverDrawings(result) {
+  return SIDES
     .filter((side) => result[side].drawing)
     .map((side, k) => ({
       title: k && hopeless(result) ? "In its way" : capital(side),

@@ -47,7 +47,7 @@ export class Tables {
       changed: (values) => this.decideLive(values),
       limited: () => this.#refresh(),
     });
-    document.querySelector(".features").hidden = !pipeline.features;
+    for (const id of ["features-hint", "reset-values"]) byId(id).hidden = !pipeline.features;
     byId("decision-title").textContent = capital(pipeline.noun);
     fillList(byId("row"), pipeline, "row");
     fillList(byId("take-row"), pipeline, "row", "another row");
@@ -73,6 +73,7 @@ export class Tables {
     this.#wanted = null;
     if (row !== null) byId("row").value = row;
     if (one.values) this.features.set(one.values);
+    if (one.image) byId("features").replaceChildren(el("img", { src: one.image, alt: "The context" }));
     notice("");
     hideResult();
     if (location.pathname !== "/") history.replaceState(null, "", `/#${this.pipeline.name}`);
@@ -93,7 +94,8 @@ export class Tables {
     history.replaceState(null, "", address);
     this.ask.kind = request.question.kind;
     if (request.question.kind !== "epsilon" && result) this.#want(result.asked_decision);
-    if (task.status === "done") this.#answered(task);
+    const naive = new URLSearchParams(location.hash.slice(1)).get("naive");
+    if (task.status === "done") this.#answered([task, ...(naive ? [await api.task(naive)] : [])]);
     else if (["queued", "running"].includes(task.status)) {
       await this.#searching((progress) => this.session.join(task.id, progress));
     } else notice(failure(task));
@@ -153,7 +155,9 @@ export class Tables {
     const context = touched ? { values: this.features.values } : { row: this.#row };
     const request = { pipeline: name, context, question, plausible };
     if (features) request.features = this.features.limits;
-    await this.#searching((progress) => this.session.run([request], progress));
+    const requests = [request];
+    if (plausible && this.ask.naive.checked) requests.push({ ...request, plausible: false });
+    await this.#searching((progress) => this.session.run(requests, progress));
   }
 
   async #searching(run) {
@@ -165,17 +169,17 @@ export class Tables {
     });
     features.set(values);
     this.#refresh();
-    if (done) this.#answered(done[0]);
+    if (done) this.#answered(done);
   }
 
-  #answered(task) {
+  #answered(tasks) {
     const again = (side) => {
       this.features.set(side.values);
       this.decideLive(side.values);
       byId("title").focus();
       scrollTo({ top: 0 });
     };
-    showResult([task], this.pipeline, { again: this.pipeline.features ? again : null, naive: null });
+    showResult(tasks, this.pipeline, { again: this.pipeline.features ? again : null, naive: null });
   }
 
   /** How a decision's value is told: as a noun, of one that would be, of one that is. */

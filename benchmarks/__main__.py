@@ -19,7 +19,18 @@ from rich.console import Console
 from rich.table import Table
 
 import cfopt
-from benchmarks import exact, growth, maps, networks, own_pipeline, qp, speed, tasks
+from benchmarks import (
+    exact,
+    explorer,
+    explorer_page,
+    growth,
+    maps,
+    networks,
+    own_pipeline,
+    qp,
+    speed,
+    tasks,
+)
 from cfopt.running.names import nearest
 
 FOLDER = Path(__file__).parent
@@ -48,6 +59,10 @@ TITLES = {
     "map training": "Maps: training of VAEs, batches of 64",
     "own pipeline": "`cfopt explain` on the grid, from start to report, beside a script by hand",
     "kills": "The same, killed three times with SIGKILL while it searches, and resumed",
+    "explorer decisions": "Explorer: a live decision over HTTP on loopback",
+    "explorer progress": "Explorer: what is heard of one search on a map",
+    "explorer load": "Explorer: 200 searches of 20 clients at once, each answer checked; memory",
+    "explorer page": "Explorer: the page in a browser",
 }
 
 
@@ -168,6 +183,16 @@ def _own_pipeline(record: Record) -> None:
     record("kills", own_pipeline.kills())
 
 
+def _explorer(record: Record) -> None:
+    """The server of `cfopt serve` under load, and its page in a browser."""
+    record("explorer decisions", explorer.decisions())
+    record("explorer progress", explorer.progress())
+    record("explorer load", explorer.load())
+    page = explorer_page.measure()
+    if page:  # there is a browser
+        record("explorer page", page)
+
+
 GROUPS: dict[str, Callable[[Record], None]] = {
     "tables": _tables,
     "maps": _maps,
@@ -175,6 +200,7 @@ GROUPS: dict[str, Callable[[Record], None]] = {
     "plausibility": _plausibility,
     "training": _training,
     "own-pipeline": _own_pipeline,
+    "explorer": _explorer,
 }
 
 
@@ -198,9 +224,9 @@ def _markdown(results: dict[str, Any]) -> str:
     parts = [
         "# Measurements\n",
         "Written by `make bench`, each group (tables; maps; searches; plausibility; training;",
-        "own-pipeline) in one run; times on a shared machine are noisy, ratios less. The knobs of",
-        "the search among codes were chosen of about 30 settings, on other maps than those of the",
-        "group searches.",
+        "own-pipeline; explorer) in one run; times on a shared machine are noisy, ratios less.",
+        "The knobs of the search among codes were chosen of about 30 settings, on other maps than",
+        "those of the group searches.",
         f"Versions: {versions}.\n",
         "The baseline explains one task at a time with autograd and one solve a step through a",
         "persistent, warm-started HiGHS model on one thread (`benchmarks/baseline.py`). Ratios are",

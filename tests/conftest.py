@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
+from tests.browsing import find_browser
 
 import cfopt
 from cfopt.experiments.scale import QUICK
@@ -67,3 +68,19 @@ def quick_study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     study = Study(tmp_path_factory.mktemp("quick"), QUICK)
     reproduce(experiments_named(["all"]), study, Console(quiet=True))
     return study
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "browser: drives the explorer's page in a real browser")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say plainly what was left out: a skipped test is only a letter in a row of dots."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    left_out = [report for report in skipped if "browser" in report.keywords]
+    if left_out and find_browser() is None:
+        terminalreporter.write_line(
+            f"LEFT OUT: {len(left_out)} browser tests of the explorer, as there is no chromium, "
+            "chromium-browser or google-chrome on the PATH.",
+            yellow=True,
+        )

@@ -5,6 +5,7 @@ Commands import what they need themselves, so that help and mistakes are answere
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -174,6 +175,43 @@ def demo(
         from cfopt.demo import run
 
         run(out, Console())
+
+
+@app.command()
+def serve(
+    host: Annotated[str, typer.Option(metavar="NAME", help="Listen here.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="0 takes a free one.")
+    ] = 8321,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="CONFIG.toml", help="Your own pipeline beside the shipped ones."),
+    ] = None,
+    trust: Trusted = False,
+    workers: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Searches at the same time.")
+    ] = 1,
+    limit: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1, help="That one search may take.")
+    ] = 120.0,
+    debug: Debug = False,
+) -> None:
+    """Ask "why not?" in the browser: maps, tables, and your own pipeline; also over HTTP.
+
+    Example: cfopt serve --config CONFIG.toml
+    """
+    with _errors(debug):
+        if config is not None:
+            from cfopt.app.config import read_config
+
+            read_config(config)  # so that a mistake is told at once
+
+        from cfopt.web.limits import Limits
+        from cfopt.web.process import Source
+        from cfopt.web.serve import serve
+
+        most = min(workers, os.cpu_count() or 1)
+        serve(Source(config, trust), Limits(workers=most, search_seconds=limit), host, port)
 
 
 @app.command()

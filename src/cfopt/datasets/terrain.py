@@ -96,6 +96,13 @@ class Terrain:
         paths = problem.solve(torch.from_numpy(costs).double()).float()
         return Maps(torch.from_numpy(images), torch.from_numpy(costs), paths, self.rows, self.cols)
 
+    def tiles(self) -> dict[str, NDArray[np.uint8]]:
+        """The first cell of a map if it were all one terrain, halfway hard: `(cell, cell, 3)`."""
+        bright = (_LIGHT + _DARK) / 2
+        cells = self._textures[:, :, : self.cell, : self.cell].transpose(0, 2, 3, 1)
+        pixels = np.clip(bright * cells + 0.5, 0, 255).astype(np.uint8)
+        return dict(zip(COSTS, pixels, strict=True))
+
     def _fields(self, random: np.random.Generator, count: int) -> tuple[Image, Image]:
         """Height and moisture of each pixel, of mean 0 and variance 1: `(N, H, W)` each."""
         down, across = self._smoothing

@@ -1,0 +1,115 @@
+"""The reference of the HTTP interface as a page: made from the OpenAPI description, offline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import FileResponse, HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+FOLDER = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a body: its name, what it holds, and what it means."""
+
+    name: str
+    kind: str
+    needed: bool
+    words: str
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One thing that can be asked.
+
+    Arguments:
+        method, path: how.
+        words: what for.
+        fields: of its body.
+        examples: of its body, as JSON.
+        answers: statuses, and what they mean.
+    """
+
+    method: str
+    path: str
+    words: str
+    fields: tuple[Field, ...]
+    examples: tuple[str, ...]
+    answers: tuple[tuple[str, str], ...]
+
+
+def add(app: FastAPI) -> None:
+    """Serve the page and its style."""
+    loader = FileSystemLoader(FOLDER)
+    pages = Environment(
+        loader=loader,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+    @app.get("/docs", include_in_schema=False)
+    async def page(request: Request) -> Response:
+        described = app.openapi()
+        html = pages.get_template("docs.html").render(
+            title=app.title,
+            version=app.version,
+            address=str(request.base_url).rstrip("/"),
+            operations=list(operations(described)),
+        )
+        return HTMLResponse(html)
+
+    @app.get("/docs.css", include_in_schema=False)
+    async def style() -> Response:
+        return FileResponse(FOLDER / "docs.css", media_type="text/css")
+
+
+def operations(described: dict[str, Any]) -> Iterator[Operation]:
+    """All operations of an OpenAPI description, in its order."""
+    for path, methods in described["paths"].items():
+        for method, one in methods.items():
+            content = one.get("requestBody", {}).get("content", {})
+            reference = content.get("application/json", {}).get("schema", {}).get("$ref", "")
+            schema = described["components"]["schemas"].get(reference.rpartition("/")[2], {})
+            yield Operation(
+                method.upper(),
+                path,
+                one.get("description", one.get("summary", "")),
+                tuple(_fields(schema, described["components"]["schemas"])),
+                tuple(json.dumps(example, indent=2) for example in schema.get("examples", [])),
+                tuple((code, said["description"]) for code, said in one["responses"].items()),
+            )
+
+
+def _fields(schema: dict[str, Any], known: dict[str, Any], prefix: str = "") -> Iterator[Field]:
+    """The fields of a body, those of its parts as well."""
+    for name, one in schema.get("properties", {}).items():
+        inner = one.get("$ref", "").rpartition("/")[2]
+        words = one.get("description", known.get(inner, {}).get("description", ""))
+        yield Field(prefix + name, _kind(one), name in schema.get("required", []), words)
+        if inner:
+            yield from _fields(known[inner], known, f"{prefix}{name}.")
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    """What a value may be, in a few words."""
+    among = [
+        one for one in schema.get("anyOf", schema.get("oneOf", [])) if one.get("type") != "null"
+    ]
+    if among:
+        return " or ".join(dict.fromkeys(_kind(one) for one in among))
+    if "enum" in schema:
+        return " or ".join(f'"{value}"' for value in schema["enum"])
+    if "$ref" in schema:
+        return "object"
+    if schema.get("type") == "array":
+        return f"list of {_kind(schema.get('items', {}))}s"
+    return str(schema.get("type", "any"))

@@ -1,0 +1,122 @@
+"""Contexts that are images: read from what was sent, and shown as PNG."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+from torch import Tensor
+
+from cfopt.errors import InputError
+
+#: What may be decoded: other formats of the library have had more holes than readers.
+_FORMATS = ("PNG", "JPEG")
+_THUMBNAIL, _COLUMNS = 48, 12
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """How images of one kind are read and shown.
+
+    Arguments:
+        channels, height, width: of a context.
+        low, high: the values that black and white stand for.
+        dtype: of a context.
+        pixels: of an image that is read, at most.
+    """
+
+    channels: int
+    height: int
+    width: int
+    low: float
+    high: float
+    dtype: torch.dtype
+    pixels: int
+
+    def read(self, sent: str) -> Tensor:
+        """An image in base64 as a context `(C, H, W)`, made to fit."""
+        head, _, body = sent.partition(",") if sent.startswith("data:") else ("", "", sent)
+        if head and not head.endswith(";base64"):
+            raise InputError("An image as a data URI needs to be in base64.")
+        try:
+            data = base64.b64decode(body, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise InputError(f"The image is not in base64: {error}.") from error
+        image = self._decoded(data)
+        if image.size != (self.width, self.height):
+            image = image.resize((self.width, self.height), Image.Resampling.BOX)
+        array = np.asarray(image, dtype=np.float64).reshape(self.height, self.width, -1) / 255
+        values = self.low + (self.high - self.low) * array.transpose(2, 0, 1)
+        return torch.from_numpy(np.ascontiguousarray(values)).to(self.dtype)
+
+    def _decoded(self, data: bytes) -> Image.Image:
+        try:
+            # Only the header is read here: a few bytes can claim to be a billion pixels.
+            image: Image.Image = Image.open(io.BytesIO(data), formats=_FORMATS)
+        except Image.DecompressionBombError as error:
+            raise InputError(self._too_large("it")) from error
+        except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
+            raise InputError("The image is no PNG or JPEG, or is damaged.") from error
+        width, height = image.size
+        if width * height > self.pixels or min(width, height) < 1:
+            raise InputError(self._too_large(f"{width} x {height}"))
+        try:
+            if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+                # On white, as a page shows it.
+                image = image.convert("RGBA")
+                ground = Image.new("RGBA", image.size, "white")
+                image = Image.alpha_composite(ground, image)
+            return image.convert("RGB" if self.channels == 3 else "L")
+        # Any: a damaged file may raise whatever its decoder runs into.
+        except Exception as error:
+            raise InputError(f"The image is damaged: {error}") from error
+
+    def _too_large(self, what: str) -> str:
+        return f"An image needs at most {self.pixels:,} pixels; {what} has more."
+
+    def bytes(self, context: Tensor) -> NDArray[np.uint8]:
+        """A context `(C, H, W)` as pixels from 0 to 255: `(H, W, C)`."""
+        values = (context.detach().double().cpu().numpy() - self.low) / (self.high - self.low)
+        pixels: NDArray[np.uint8] = np.rint(np.clip(np.nan_to_num(values), 0, 1) * 255).astype(
+            np.uint8
+        )
+        return pixels.transpose(1, 2, 0)
+
+    def uri(self, context: Tensor) -> str:
+        """A context as a data URI."""
+        return as_uri(self.bytes(context))
+
+    def sprite(self, contexts: Tensor) -> str:
+        """Small pictures of some contexts, in rows of twelve, in base64."""
+        rows = -(-len(contexts) // _COLUMNS)
+        sheet = Image.new("RGB", (_THUMBNAIL * _COLUMNS, _THUMBNAIL * rows))
+        for k, context in enumerate(contexts):
+            small = _image(self.bytes(context)).convert("RGB")
+            small = small.resize((_THUMBNAIL, _THUMBNAIL), Image.Resampling.BOX)
+            row, col = divmod(k, _COLUMNS)
+            sheet.paste(small, (_THUMBNAIL * col, _THUMBNAIL * row))
+        return base64.b64encode(_png(sheet)).decode("ascii")
+
+
+def as_uri(pixels: NDArray[np.uint8]) -> str:
+    """Pixels `(H, W, C)` as a data URI."""
+    data = base64.b64encode(_png(_image(pixels))).decode("ascii")
+    return f"data:image/png;base64,{data}"
+
+
+def _image(pixels: NDArray[Any]) -> Image.Image:
+    return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+
+
+def _png(image: Image.Image) -> bytes:
+    file = io.BytesIO()
+    # Little effort: it is for a page on the same machine, several times a second.
+    image.save(file, "PNG", compress_level=1)
+    return file.getvalue()

@@ -1,0 +1,104 @@
+"""The routes of pipelines: which there are, and what they decide."""
+
+from __future__ import annotations
+
+import base64
+
+from fastapi import APIRouter, HTTPException, Response
+
+import cfopt
+from cfopt.web import answers
+from cfopt.web.answers import Plain
+from cfopt.web.live import Live
+from cfopt.web.pool import Pool
+from cfopt.web.requests import Decide
+from cfopt.web.titles import OWN, SHIPPED
+
+#: Stored maps do not change while a server runs.
+_CACHED = {"Cache-Control": "private, max-age=600"}
+
+
+def pipeline_routes(pool: Pool, live: Live) -> APIRouter:
+    """Routes that the live worker answers.
+
+    Arguments:
+        pool: of the workers.
+        live: the one that is asked.
+    """
+    router = APIRouter(prefix="/api", default_response_class=Plain)
+
+    @router.get("/health", tags=["server"], responses=answers.HEALTH)
+    async def health() -> Response:
+        """Whether the workers are ready, and what they are at."""
+        loaded = all(post.loaded.is_set() for post in pool.posts)
+        workers = [
+            {"role": post.role, "pid": post.pid, "state": post.state, "task": post.task}
+            for post in pool.posts
+        ]
+        return Plain(
+            {
+                "status": "ok" if loaded else "loading",
+                "version": cfopt.__version__,
+                "queued": len(pool.searches),
+                "workers": workers,
+                "faults": pool.live.faults,
+            }
+        )
+
+    @router.get("/pipelines", tags=["pipelines"], responses=answers.PIPELINES)
+    async def pipelines() -> Response:
+        """All pipelines; while the workers load, none is ready."""
+        keys = ("name", "title", "kind", "contexts")
+        known = {
+            one["name"]: {key: one[key] for key in keys} | {"ready": True}
+            for one in pool.live.pipelines
+        }
+        names = [OWN, *SHIPPED] if pool.own else list(SHIPPED)
+        return Plain([known.get(name) or _unready(name, pool.live.faults) for name in names])
+
+    @router.get("/pipelines/{name}", tags=["pipelines"], responses=answers.PIPELINE)
+    async def pipeline(name: str) -> Response:
+        """What a pipeline reads and decides; waits while the workers load."""
+        return Plain(await live.pipeline(name) | {"ready": True})
+
+    @router.get("/pipelines/{name}/contexts/{row}", tags=["pipelines"], responses=answers.STORED)
+    async def context(name: str, row: int) -> Response:
+        """A stored context, and what is decided there."""
+        known = await live.pipeline(name)
+        if not 0 <= row < known["contexts"]:
+            raise HTTPException(404, f"There is no row {row}; there are {known['contexts']}.")
+        return Plain(await live.ask("context", {"pipeline": name, "row": row}))
+
+    @router.get(
+        "/pipelines/{name}/thumbnails",
+        tags=["pipelines"],
+        responses=answers.PNG,
+        response_class=Response,
+    )
+    async def thumbnails(name: str) -> Response:
+        """The first 48 maps as one PNG: 48 pixels each, 12 in a row."""
+        if (await live.pipeline(name))["kind"] == "table":
+            raise HTTPException(404, f"{name} has no images.")
+        found = await live.ask("thumbnails", {"pipeline": name})
+        return Response(base64.b64decode(found["png"]), media_type="image/png", headers=_CACHED)
+
+    @router.post("/decide", tags=["explain"], responses=answers.DECIDED)
+    async def decide(asked: Decide) -> Response:
+        """What the pipeline decides in a context."""
+        await live.pipeline(asked.pipeline)
+        return Plain(await live.ask("decide", asked.model_dump(mode="json")))
+
+    return router
+
+
+def _unready(name: str, faults: dict[str, str]) -> dict[str, object]:
+    """A pipeline that is not there yet, or cannot be loaded."""
+    known = SHIPPED.get(name)
+    return {
+        "name": name,
+        "title": known.title if known else "Your own",
+        "kind": known.kind if known else "",
+        "contexts": 0,
+        "ready": False,
+        "fault": faults.get(name),
+    }

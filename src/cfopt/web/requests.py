@@ -1,0 +1,173 @@
+"""What may be asked over HTTP: plain numbers, names and images, nothing that is loaded or run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    FiniteFloat,
+    StrictBool,
+    StrictInt,
+    Tag,
+    model_validator,
+)
+
+#: The most numbers that a list may have.
+_MANY = 100_000
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Pipeline = Annotated[
+    str, Field(min_length=1, max_length=200, description="One of those of /api/pipelines.")
+]
+Row = Annotated[StrictInt, Field(ge=0, le=10**9)]
+Cell = Annotated[
+    list[Annotated[StrictInt, Field(ge=0, le=10**6)]], Field(min_length=2, max_length=2)
+]
+Numbers = Annotated[list[FiniteFloat], Field(max_length=_MANY)]
+
+
+class _Asked(BaseModel):
+    """Unknown keys are mistakes, and told."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+def _one_of(model: BaseModel, *names: str) -> None:
+    given = [name for name in names if getattr(model, name) is not None]
+    if len(given) != 1:
+        among = ", ".join(names[:-1]) + f" and {names[-1]}"
+        raise ValueError(f"exactly one of {among} is needed, got {' and '.join(given) or 'none'}")
+
+
+class Context(_Asked):
+    """A context: its numbers, an image, or a stored one."""
+
+    values: Numbers | None = Field(None, description="One number for each feature of a table.")
+    image: str | None = Field(
+        None, description="A PNG or JPEG in base64; one of the map's own size is taken exactly."
+    )
+    row: Row | None = Field(None, description="The number of a stored context, from 0.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Context:
+        _one_of(self, "values", "image", "row")
+        return self
+
+
+class Wanted(_Asked):
+    """A decision by its route, or what the pipeline decides in a stored context."""
+
+    path: Annotated[list[Cell], Field(min_length=1, max_length=_MANY)] | None = Field(
+        None, description="Rows and columns from start to goal."
+    )
+    row: Row | None = Field(None, description="The stored context whose decision is meant.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Wanted:
+        _one_of(self, "path", "row")
+        return self
+
+
+def _form(given: Any) -> str:
+    return "decision" if isinstance(given, list) else "wanted"
+
+
+Alternative = Annotated[
+    Annotated[Numbers, Tag("decision")] | Annotated[Wanted, Tag("wanted")], Discriminator(_form)
+]
+
+
+class Question(_Asked):
+    """Why not the alternative? Or, for epsilon: what would make the decision clearly wrong?"""
+
+    kind: Literal["relative", "absolute", "epsilon"] = Field(
+        description="When would the alternative have beaten the decision (relative), or all others "
+        "(absolute)? When would the decision have been clearly wrong (epsilon)?"
+    )
+    alternative: Alternative | None = Field(
+        None,
+        description='A decision as a number for each column, {"path": [[row, column], ...]} for a '
+        'route, or {"row": k} for what is decided in a stored context.',
+    )
+    epsilon: FiniteFloat | None = Field(None, description="By which part the decision is to lose.")
+    margin: FiniteFloat = Field(0.0, description="By which part the alternative is to win.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Question:
+        if self.kind == "epsilon":
+            if self.epsilon is None:
+                raise ValueError("a question of kind epsilon needs epsilon, such as 0.3")
+            if self.alternative is not None:
+                raise ValueError("a question of kind epsilon has no alternative")
+        elif self.alternative is None:
+            raise ValueError(f"a question of kind {self.kind} needs an alternative")
+        elif self.epsilon is not None:
+            raise ValueError(f"a question of kind {self.kind} has no epsilon")
+        return self
+
+
+class Ranges(_Asked):
+    """What may change in this search, on top of what the pipeline allows."""
+
+    locked: Annotated[list[Name], Field(max_length=10_000)] = Field(
+        default_factory=list, description="Features that stay as they are."
+    )
+    lower: dict[str, FiniteFloat] = Field(default_factory=dict, description="Least values.")
+    upper: dict[str, FiniteFloat] = Field(default_factory=dict, description="Greatest values.")
+
+
+class Decide(_Asked):
+    """What would be decided here?"""
+
+    pipeline: Pipeline
+    context: Context
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"pipeline": "terrain", "context": {"row": 0}}]},
+    )
+
+
+class Explain(_Asked):
+    """When would it have been otherwise?"""
+
+    pipeline: Pipeline
+    context: Context
+    question: Question
+    plausible: StrictBool | None = Field(
+        None,
+        description="Search among what the generative model makes; by default if there is one.",
+    )
+    features: Ranges = Field(default_factory=Ranges)
+    seconds: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
+        None, description="A shorter limit than the server's own."
+    )
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {
+                    "pipeline": "terrain",
+                    "context": {"row": 0},
+                    "question": {"kind": "absolute", "alternative": {"row": 21}},
+                    "plausible": True,
+                },
+                {
+                    "pipeline": "grid",
+                    "context": {"row": 3},
+                    "question": {"kind": "relative", "alternative": {"row": 5}, "margin": 0.02},
+                    "features": {"locked": ["rain"], "upper": {"traffic": 2.5}},
+                },
+                {
+                    "pipeline": "knapsack",
+                    "context": {"row": 1},
+                    "question": {"kind": "epsilon", "epsilon": 0.1},
+                    "seconds": 20,
+                },
+            ]
+        },
+    )

@@ -1,0 +1,105 @@
+"""The application: the page, its routes, and errors told in a sentence."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException as StarletteError
+
+import cfopt
+from cfopt.web import docs
+from cfopt.web.answers import Plain
+from cfopt.web.headers import Guard
+from cfopt.web.limits import Limits
+from cfopt.web.live import Live
+from cfopt.web.pipeline_routes import pipeline_routes
+from cfopt.web.pool import Pool
+from cfopt.web.process import Source
+from cfopt.web.task_routes import task_routes
+from cfopt.web.tasks import Tasks
+
+STATIC = Path(__file__).parent / "static"
+#: Asked for anew each time: a newer version of one file must not mix with an older one of another.
+_FRESH = {"Cache-Control": "no-cache"}
+#: Parts of a place in a request that are no names of its fields.
+_UNNAMED = ("body", "path", "query", "wanted", "decision")
+
+
+def create_app(source: Source, limits: Limits, host: str = "127.0.0.1") -> FastAPI:
+    """The whole application; its workers live as long as it does.
+
+    This process loads no model and runs no code of the user: it stays whatever they do.
+
+    Arguments:
+        source: what workers load.
+        limits: of everything.
+        host: the name or address that clients use.
+    """
+    pool = Pool(source, limits)
+    live, tasks = Live(pool, limits), Tasks(pool.searches, limits)
+
+    @asynccontextmanager
+    async def living(app: FastAPI) -> AsyncIterator[None]:
+        pool.start()
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(pool.stop)
+
+    app = FastAPI(
+        title="cfopt explorer",
+        version=cfopt.__version__,
+        summary="Ask why not: counterfactual explanations of pipelines that predict and optimise.",
+        lifespan=living,
+        docs_url=None,
+        redoc_url=None,
+        default_response_class=Plain,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    app.add_middleware(Guard, host=host, limits=limits)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(StarletteError, _refused)
+    app.include_router(pipeline_routes(pool, live))
+    app.include_router(task_routes(tasks, live))
+    docs.add(app)
+
+    @app.get("/", include_in_schema=False)
+    @app.get("/t/{task}", include_in_schema=False)
+    async def page() -> Response:
+        return FileResponse(STATIC / "index.html", headers=_FRESH)
+
+    app.mount("/static", _Static(directory=STATIC), name="static")
+    return app
+
+
+class _Static(StaticFiles):
+    """The page's own files."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        """A file."""
+        response = super().file_response(*args, **kwargs)
+        response.headers.update(_FRESH)
+        return response
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    """What is wrong with a request, in a sentence."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    parts = [str(part) for part in first["loc"]]
+    where = ".".join(part for k, part in enumerate(parts) if k and part not in _UNNAMED)
+    said = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
+    return Plain({"detail": f"{where}: {said}." if where else f"{said}."}, 422)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, StarletteError)
+    return Plain({"detail": str(error.detail)}, error.status_code, headers=error.headers)

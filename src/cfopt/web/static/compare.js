@@ -1,0 +1,113 @@
+// Before and after of a map, one above the other, with a slider between them.
+
+import { costCells, ends, frame, ground, routeLines } from "./board.js";
+import { el } from "./dom.js";
+import { same } from "./routes.js";
+
+const alike = (a, b) => a?.length === b?.length && a.every((cell, k) => same(cell, b[k]));
+
+/**
+ * A figure that shows a map before and after, in one of three views: "map", "costs", "change".
+ * @param result of a task on maps
+ * @param grid {rows, cols}
+ */
+export class MapComparison {
+  constructor(result, grid, name) {
+    this.result = result;
+    this.grid = grid;
+    this.name = name;
+    this.host = el("div", { class: "compare" });
+    this.view = "map";
+  }
+
+  set view(view) {
+    const { result, grid } = this;
+    const split = this.slider?.value ?? 50;
+    if (view === "change") {
+      this.#change();
+      return;
+    }
+    const all = [...result.before.costs, ...result.after.costs];
+    const range = [Math.min(...all), Math.max(...all)];
+    const layer = (when) => {
+      const side = result[when];
+      const floor = view === "costs" ? costCells(side.costs, grid, range) : ground(side.image, grid);
+      const picture = frame(grid, `${this.name}, ${when}`, floor, routeLines(this.#lines(when)), ends(grid));
+      picture.classList.add(when);
+      return picture;
+    };
+    const tag = (words, where) => el("span", { class: `tag ${where}`, "aria-hidden": "true" }, words);
+    this.slider = el("input", {
+      type: "range",
+      min: 0,
+      max: 100,
+      value: split,
+      class: "split",
+      "aria-label": `${this.name}: how much of the map before is shown`,
+      oninput: () => this.#split(),
+    });
+    const divider = el("i", { class: "divider", "aria-hidden": "true" });
+    const parts = [layer("before"), layer("after"), divider, this.slider];
+    this.host.replaceChildren(...parts, tag("before", "left"), tag("after", "right"));
+    this.#split();
+  }
+
+  #split() {
+    this.host.style.setProperty("--split", `${this.slider.value}%`);
+    this.slider.setAttribute("aria-valuetext", `${this.slider.value}% before, ${100 - this.slider.value}% after`);
+    this.host.classList.toggle("all-after", this.slider.value < 12);
+    this.host.classList.toggle("all-before", this.slider.value > 88);
+  }
+
+  #lines(side) {
+    const { factual_path: factual, asked_path: asked, after } = this.result;
+    const contrasts = !alike(asked, factual);
+    const decided = { route: factual, role: "factual" };
+    const wanted = { route: asked, role: "other" };
+    const dashed = (line) => ({ ...line, weight: "weak" });
+    if (side === "before") return contrasts ? [decided, dashed(wanted)] : [decided];
+    if (!contrasts) return this.#bestThere();
+    const elsewhere = !alike(after.path, asked) && !alike(after.path, factual);
+    const third = elsewhere ? [dashed({ route: after.path, role: "third" })] : [];
+    return [wanted, dashed(decided), ...third];
+  }
+
+  /** Nothing was asked for but a change: what is best after it stands beside what was decided. */
+  #bestThere() {
+    const { factual_path: factual, after } = this.result;
+    if (alike(after.path, factual)) return [{ route: factual, role: "factual" }];
+    return [{ route: after.path, role: "other" }, { route: factual, role: "factual", weight: "weak" }];
+  }
+
+  async #change() {
+    const image = await difference(this.result.before.image, this.result.after.image);
+    const picture = frame(this.grid, `${this.name}: where the map changed, the more purple the more`,
+      ground(image, this.grid), routeLines(this.#lines("after")), ends(this.grid));
+    this.host.replaceChildren(picture);
+  }
+}
+
+async function pixels(uri) {
+  const image = new Image();
+  image.src = uri;
+  await image.decode();
+  const canvas = el("canvas", { width: image.naturalWidth, height: image.naturalHeight });
+  const pen = canvas.getContext("2d", { willReadFrequently: true });
+  pen.drawImage(image, 0, 0);
+  return [canvas, pen, pen.getImageData(0, 0, canvas.width, canvas.height)];
+}
+
+/** Where two maps differ: white where they do not, purple where a colour moved by a quarter or more. */
+async function difference(one, other) {
+  const [canvas, pen, a] = await pixels(one);
+  const [, , b] = await pixels(other);
+  for (let k = 0; k < a.data.length; k += 4) {
+    const moved = Math.max(...[0, 1, 2].map((j) => Math.abs(a.data[k + j] - b.data[k + j]))) / 64;
+    const part = Math.min(1, moved);
+    a.data[k] = 250 - part * (250 - 122);
+    a.data[k + 1] = 249 - part * (249 - 40);
+    a.data[k + 2] = 246 - part * (246 - 120);
+  }
+  pen.putImageData(a, 0, 0);
+  return canvas.toDataURL("image/png");
+}

@@ -1,0 +1,49 @@
+// Small helpers around the document. Styles that depend on numbers are set with setProperty, as the
+// page's policy allows no style attributes.
+
+export const byId = (id) => document.getElementById(id);
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name.startsWith("--")) node.style.setProperty(name, value);
+    else node.setAttribute(name, value === true ? "" : String(value));
+  }
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+/** An HTML element: attributes, `on...` listeners, `--...` custom properties, then children. */
+export const el = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
+
+/** The same for SVG. */
+export const svg = (tag, attributes = {}, ...children) =>
+  fill(document.createElementNS(SVG, tag), attributes, children);
+
+/** A picture that the server drew, as a node; scripts and style attributes stay inert. */
+export function drawn(text) {
+  if (!text) return null;
+  const root = new DOMParser().parseFromString(text, "text/html").querySelector("svg");
+  return root && document.importNode(root, true);
+}
+
+/** A line of a legend: how it is drawn, what it is, and what it costs. */
+export const legendEntry = (role, weight, what, value = "") =>
+  el("div", {}, el("dt", {}, el("i", { class: `stroke ${weight} ${role}` }), what), el("dd", {}, value));
+
+/** Say something to those who listen to the page; said again even if it is the same. */
+export function announce(words) {
+  const region = byId("polite");
+  region.textContent = region.textContent === words ? `${words}\u00a0` : words;
+}
+
+/** Show a message that must not be missed, or take it away. */
+export function notice(words, calm = false) {
+  const box = byId("notice");
+  box.hidden = !words;
+  box.classList.toggle("calm", calm);
+  box.querySelector("p").textContent = words || "";
+}

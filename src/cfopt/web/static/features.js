@@ -1,0 +1,158 @@
+// The features of a context: a slider each, a lock, and the range an answer may use.
+
+import { el } from "./dom.js";
+import { number } from "./words.js";
+
+const given = (input) => input.value !== "" && Number.isFinite(Number(input.value));
+const shown = (value) => Number(Number(value).toPrecision(4));
+
+export class Features {
+  /** @param on {changed(values) after each move, limited() after each change of a lock or range} */
+  constructor(host, features, on) {
+    this.features = features;
+    this.on = on;
+    this.values = features.map(() => 0);
+    this.rows = features.map((feature, k) => this.#row(feature, k));
+    // The columns of a one-hot group are one choice, not several sliders.
+    const groups = new Map();
+    features.forEach(({ group }, k) => {
+      if (typeof group === "number") groups.set(group, [...(groups.get(group) ?? []), k]);
+    });
+    this.choices = [...groups.values()].map((columns) => this.#choice(columns));
+    const loose = this.rows.filter(({ feature }) => typeof feature.group !== "number");
+    host.replaceChildren(el("ul", { class: "features-list" }, [...loose, ...this.choices].map(({ node }) => node)));
+  }
+
+  set(values) {
+    this.values = [...values];
+    this.rows.forEach((row, k) => row.put(values[k]));
+    this.choices.forEach((choice) => choice.put());
+  }
+
+  /** The name of a feature that is outside its own range; null if there is none. */
+  get outside() {
+    const { lower, upper } = this.limits;
+    const out = this.features.find(({ name }, k) => {
+      return this.values[k] < (lower[name] ?? -Infinity) || this.values[k] > (upper[name] ?? Infinity);
+    });
+    return out?.name ?? null;
+  }
+
+  /** What an answer may do, as the server takes it. */
+  get limits() {
+    const locked = new Set(this.rows.filter(({ lock }) => lock.checked).map(({ feature }) => feature.name));
+    for (const { columns, lock } of this.choices) {
+      if (lock.checked) for (const k of columns) locked.add(this.features[k].name);
+    }
+    const lower = {};
+    const upper = {};
+    for (const { feature, from, to } of this.rows) {
+      if (locked.has(feature.name)) continue;
+      if (given(from)) lower[feature.name] = Number(from.value);
+      if (given(to)) upper[feature.name] = Number(to.value);
+    }
+    return { locked: [...locked], lower, upper };
+  }
+
+  #row(feature, k) {
+    const { name, min, max, step, integer } = feature;
+    const id = `feature-${k}`;
+    const slider = el("input", { type: "range", id, min, max, step: integer ? 1 : step, value: min });
+    const box = el("input", { type: "number", step: integer ? 1 : "any", "aria-label": `${name}, exactly` });
+    const lock = lockOf([feature]);
+    const range = this.#range(feature, id, lock.input);
+    const put = (value) => {
+      slider.value = value;
+      slider.setAttribute("aria-valuetext", number(value));
+      slider.style.setProperty("--at", `${(100 * (slider.value - min)) / (max - min || 1)}%`);
+    };
+    const moved = (value) => {
+      this.values[k] = Number(value);
+      put(value);
+      this.on.changed(this.values);
+    };
+    slider.addEventListener("input", () => {
+      box.value = shown(slider.value);
+      moved(slider.value);
+    });
+    box.addEventListener("input", () => given(box) && moved(box.value));
+    const label = el("label", { class: "name", for: id }, name);
+    const node = el("li", { class: "feature" }, label, slider, box, lock.node, range.parts);
+    range.mark(node);
+    return {
+      feature, node, lock: lock.input, from: range.from, to: range.to,
+      put: (value) => {
+        put(value);
+        box.value = shown(value);
+      },
+    };
+  }
+
+  /** What an answer may make of a feature: in words, and opened to be changed. */
+  #range({ name, lower, upper }, id, lock) {
+    const field = { type: "number", step: "any", placeholder: "any" };
+    const bound = (value, words) => el("input", { ...field, value: value ?? "", "aria-label": `${name} ${words}` });
+    const [from, to] = [bound(lower, "at least"), bound(upper, "at most")];
+    const limits = el("div", { class: "limits", id: `${id}-limits`, hidden: true },
+      el("span", {}, "In an answer"), el("label", {}, "from ", from), el("label", {}, "to ", to));
+    const words = el("span", {});
+    const opens = { "aria-expanded": "false", "aria-controls": limits.id };
+    const button = el("button", { type: "button", class: "range", ...opens }, words);
+    button.addEventListener("click", () => {
+      limits.hidden = !limits.hidden;
+      button.setAttribute("aria-expanded", String(!limits.hidden));
+      if (!limits.hidden) from.focus();
+    });
+    const mark = (node) => {
+      const tell = () => {
+        words.textContent = lock.checked ? "locked" : span(from, to);
+        button.setAttribute("aria-label", `${name} in an answer: ${words.textContent}`);
+        node.classList.toggle("locked", lock.checked);
+        node.classList.toggle("ranged", from.value !== String(lower ?? "") || to.value !== String(upper ?? ""));
+      };
+      for (const input of [lock, from, to]) {
+        input.addEventListener("input", () => {
+          tell();
+          this.on.limited();
+        });
+      }
+      tell();
+    };
+    return { from, to, mark, parts: [button, limits] };
+  }
+
+  #choice(columns) {
+    const features = columns.map((k) => this.features[k]);
+    const names = features.map(({ name }) => name);
+    const options = columns.map((k, j) => el("option", { value: k }, names[j]));
+    const select = el("select", { "aria-label": `One of ${names.join(", ")}` }, options);
+    const lock = lockOf(features);
+    select.addEventListener("change", () => {
+      for (const k of columns) this.values[k] = k === Number(select.value) ? 1 : 0;
+      this.on.changed(this.values);
+    });
+    return {
+      columns,
+      lock: lock.input,
+      node: el("li", { class: "feature choice" }, el("span", { class: "name" }, "one of"), select, lock.node),
+      put: () => {
+        select.value = columns.reduce((a, b) => (this.values[b] > this.values[a] ? b : a));
+      },
+    };
+  }
+}
+
+/** A padlock for some features; closed for good where they cannot change. */
+function lockOf(features) {
+  const fixed = features.some(({ immutable }) => immutable);
+  const label = `Lock ${features.map(({ name }) => name).join(", ")}`;
+  const input = el("input", { type: "checkbox", checked: fixed, disabled: fixed, "aria-label": label });
+  const title = fixed ? "It cannot change" : "Keep it as it is in every answer";
+  return { input, node: el("label", { class: "lock", title }, input, el("i", { "aria-hidden": "true" })) };
+}
+
+function span(from, to) {
+  const [low, high] = [from, to].map((input) => number(Number(input.value)));
+  if (!given(from)) return given(to) ? `at most ${high}` : "any value";
+  return given(to) ? `${low} to ${high}` : `at least ${low}`;
+}

@@ -1,0 +1,243 @@
+// An answer on the page: the verdict, pictures before and after, what changed, what is proved.
+
+import * as api from "./api.js";
+import { MapComparison } from "./compare.js";
+import { announce, byId, drawn, el } from "./dom.js";
+import { bothDrawings } from "./drawings.js";
+import { cropped } from "./grid.js";
+import { capital, duration, number, percent, signed } from "./words.js";
+
+const VIEWS = [["map", "Map"], ["costs", "Costs"], ["change", "Changes"]];
+const SIDES = ["before", "after"];
+const CONTRAST = "Thick: decided before, asked for after. Dashed: the other one.";
+const BEST = "Thick: best before and after. Dashed: what was decided.";
+const PURPLE = "The more purple, the more a pixel changed.";
+
+const hopeless = (result) => result.status === "proved infeasible";
+const head = (words) => el("th", { scope: "col" }, words);
+const unseen = (words) => el("span", { class: "unseen" }, words);
+const small = (words) => words && el("p", { class: "small" }, words);
+
+/**
+ * Show the answer of one task, or of two beside each other (plausible, then naive).
+ * @param tasks done, with results
+ * @param pipeline as the server describes it
+ * @param on {again(side) to go on from the answer, naive()}, each or null
+ */
+export function showResult(tasks, pipeline, on) {
+  const host = byId("result");
+  const { result } = tasks[0];
+  const both = tasks.length > 1;
+  const parts = [
+    opening(result),
+    pipeline.kind === "map" ? mapPictures(tasks, pipeline) : tablePictures(tasks, pipeline),
+    told(result, pipeline, both ? versus(tasks) : null),
+    both ? null : facts(result),
+    notes(result),
+    actions(tasks, result, on),
+  ];
+  host.className = `result ${result.status.replaceAll(" ", "-")}`;
+  host.replaceChildren(...parts.filter(Boolean));
+  host.hidden = false;
+  byId("result-title").focus({ preventScroll: true });
+  host.scrollIntoView({ block: "start" });
+  announce(`${capital(result.status)}. ${result.verdict}`);
+}
+
+export function hideResult() {
+  byId("result").hidden = true;
+}
+
+function opening({ question, status, verdict, optimal, valid }) {
+  const verdictWords = el("b", {}, el("i", { class: "mark" }), `${capital(status)}. `);
+  const closest = optimal && valid ? el("em", { class: "pill" }, "closest there is") : null;
+  return el(
+    "header",
+    {},
+    el("h2", { id: "result-title", tabindex: "-1" }, question),
+    el("p", { class: "answer" }, verdictWords, verdict, " ", closest),
+  );
+}
+
+function mapPictures(tasks, pipeline) {
+  const shown = tasks.filter(({ result }) => !hopeless(result));
+  if (!shown.length) return null;
+  const both = shown.length > 1;
+  const names = tasks.length > 1 ? ["Plausible answer", "Naive answer"] : ["Answer"];
+  const comparisons = shown.map(({ result }, k) => new MapComparison(result, pipeline.grid, names[k]));
+  const lines = tasks[0].request.question.kind === "epsilon" ? BEST : CONTRAST;
+  const key = el("p", { class: "small key" }, lines);
+  const show = (view) => {
+    for (const one of comparisons) one.view = view;
+    key.textContent = view === "change" ? PURPLE : lines;
+  };
+  const views = VIEWS.map(([value, words], k) => {
+    const radio = { type: "radio", name: "view", value, checked: k === 0, onchange: () => show(value) };
+    return el("label", {}, el("input", radio), el("span", {}, words));
+  });
+  const figures = comparisons.map((one, k) =>
+    el("figure", {}, both && el("figcaption", {}, names[k]), one.host, both && small(one.result.changes.words)),
+  );
+  const group = { class: "segments", role: "radiogroup", "aria-label": "What the pictures show" };
+  return el(
+    "div",
+    { class: "pictures" },
+    el("div", { class: "bar" }, el("div", group, views)),
+    el("div", { class: both ? "pair two" : "pair" }, figures),
+    key,
+  );
+}
+
+function tablePictures([{ result }, naive], pipeline) {
+  const { layout } = pipeline;
+  const figures = figuresOf(result, pipeline);
+  if (naive) {
+    const after = figuresOf(naive.result, pipeline).filter(({ title }) => title === "After");
+    figures.push(...after.map((figure) => ({ ...figure, title: "After, naive" })));
+  }
+  // Where it was proved that there is no answer, the server draws what stands in the way.
+  if (layout && hopeless(result) && result.captions.length > 1) {
+    const picture = cropped(drawn(result.after.drawing), layout);
+    figures.push({ title: "In its way", picture, caption: result.captions[1] });
+  }
+  if (!figures.length) return null;
+  const shown = figures.map(({ title, picture, caption }) =>
+    el("figure", {}, el("figcaption", {}, title), picture, small(caption)),
+  );
+  return el("div", { class: "pictures" }, el("div", { class: `pair two of-${layout?.kind ?? "columns"}` }, shown));
+}
+
+/** Images and drawings of an answer, before and after. */
+function figuresOf(result, pipeline) {
+  const image = (side) => el("img", { src: result[side].image, alt: `The image ${side}` });
+  const seen = SIDES.filter((side) => result[side].image);
+  const images = seen.map((side) => ({ title: capital(side), picture: image(side) }));
+  return [...images, ...(pipeline.layout ? bothDrawings(result, pipeline) : serverDrawings(result))];
+}
+
+function serverDrawings(result) {
+  return SIDES
+    .filter((side) => result[side].drawing)
+    .map((side, k) => ({
+      title: k && hopeless(result) ? "In its way" : capital(side),
+      picture: drawn(result[side].drawing),
+      caption: result.captions?.[k],
+    }));
+}
+
+function told(result, pipeline, beside) {
+  return el("div", { class: "told" }, el("div", {}, compared(result, pipeline), beside), changes(result, !beside));
+}
+
+/** The decisions of the pictures, and what they cost. */
+function compared({ compared: rows }, pipeline) {
+  if (!rows.length) return null;
+  const after = rows.some((one) => one.after);
+  const value = pipeline.sense === "max" ? "Worth" : "Cost";
+  const heads = [head(capital(pipeline.noun)), head(`${value} before`), after && head("after")];
+  const lines = rows.map((one) => {
+    const name = el("span", {}, one.what, el("b", {}, one.name));
+    const first = el("th", { scope: "row" }, el("i", { class: `swatch ${one.role}` }), name);
+    return el("tr", {}, first, el("td", {}, one.before), after && el("td", {}, one.after));
+  });
+  return el("table", { class: "compared" }, el("thead", {}, el("tr", {}, heads)), el("tbody", {}, lines));
+}
+
+function changes({ changes: { title, words, rows, more } }, spelled) {
+  if (!words && !rows.length) return null;
+  const lines = rows.map((row) =>
+    el(
+      "tr",
+      {},
+      el("th", { scope: "row" }, row.name),
+      el("td", {}, number(row.before)),
+      el("td", {}, number(row.after)),
+      el("td", { "--part": Math.abs(row.part).toFixed(2) }, signed(row.change)),
+    ),
+  );
+  const heads = [head(unseen("Name")), head("before"), head("after"), head("change")];
+  const table = el(
+    "table",
+    { class: "changes" },
+    el("caption", {}, title),
+    el("thead", {}, el("tr", {}, heads)),
+    el("tbody", {}, lines),
+  );
+  return el(
+    "div",
+    {},
+    spelled && words ? el("p", {}, words) : null,
+    rows.length ? table : null,
+    more ? small(`… and ${more} smaller ${more === 1 ? "change" : "changes"}`) : null,
+  );
+}
+
+/** What is measured of an answer: name, what it means, and its value. */
+const MEASURES = [
+  ["Distance", "how far the answer is from the context", (r) => number(r.distance, 3)],
+  ["Regret before", "how much worse than the best what was asked for is", (r) => percent(r.regret_before)],
+  ["Regret after", "the same in the answer", (r) => (hopeless(r) ? "" : percent(r.regret_after))],
+  ["Plausible", "how typical its code is", (r) => r.rating ?? ""],
+  ["Steps", "of the search", (r) => r.steps.toLocaleString("en")],
+  ["Time", "that the search took", (r) => duration(r.seconds)],
+];
+
+function facts(result) {
+  const rows = MEASURES.map(([name, meaning, of]) => [name, meaning, of(result)]).filter(([, , value]) => value);
+  return el(
+    "dl",
+    { class: "facts" },
+    rows.map(([name, title, value]) => el("div", { title }, el("dt", {}, name), el("dd", {}, value))),
+  );
+}
+
+/** Plausible against naive, measure by measure. */
+function versus(tasks) {
+  const line = (name, of) =>
+    el("tr", {}, el("th", { scope: "row" }, name), tasks.map(({ result }) => el("td", {}, of(result) || "–")));
+  return el(
+    "table",
+    { class: "versus" },
+    el("caption", { class: "unseen" }, "Plausible against naive"),
+    el("thead", {}, el("tr", {}, head(unseen("Measure")), head("Plausible"), head("Naive"))),
+    el("tbody", {}, line("Verdict", (r) => capital(r.status)), MEASURES.map(([name, , of]) => line(name, of))),
+  );
+}
+
+function notes(result) {
+  const entries = [
+    [hopeless(result) ? "Why it is impossible" : "What is proved", result.proof.join(" ")],
+    ["How plausible it is", result.plausibility.join(" ")],
+    ["How it was found", result.effort],
+  ].filter(([, words]) => words);
+  if (!entries.length) return null;
+  return el("dl", { class: "notes" }, entries.map(([name, words]) => [el("dt", {}, name), el("dd", {}, words)]));
+}
+
+function actions([task, naive], result, on) {
+  const link = new URL(`/t/${task.id}${naive ? `#naive=${naive.id}` : ""}`, location.href).href;
+  history.replaceState(null, "", link);
+  const button = (words, onclick, kind = null) => el("button", { type: "button", class: kind, onclick }, words);
+  const copy = button("Copy link", async () => {
+    try {
+      await navigator.clipboard.writeText(link);
+      copy.textContent = "Copied";
+    } catch {
+      copy.textContent = "Copy it from the address line";
+    }
+    announce(copy.textContent);
+  });
+  const save = (ending) => {
+    const href = api.download(task.id, ending);
+    return el("a", { class: "button", href, download: `cfopt-${task.id}.${ending}` }, ending.toUpperCase());
+  };
+  return el(
+    "div",
+    { class: "actions" },
+    on.again && !hopeless(result) ? button("Go on from this answer", () => on.again(result.after), "primary") : null,
+    on.naive && !naive ? button("Compare with the naive answer", on.naive) : null,
+    copy,
+    save("json"),
+    save("png"),
+  );
+}

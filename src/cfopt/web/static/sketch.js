@@ -1,0 +1,74 @@
+// The route that is being drawn on a map: how cells change it, and what is said of it.
+
+import { complete, cost, find, finished, ledTo } from "./routes.js";
+import { counted, number, place } from "./words.js";
+
+export const EMPTY =
+  "Draw on the map from the dot to the square: drag across cells, or click from bend to bend.";
+
+export class Sketch {
+  route = [];
+
+  /** @param grid {rows, cols, start, goal, neighbours} */
+  constructor(grid) {
+    this.grid = grid;
+  }
+
+  get complete() {
+    return complete(this.route, this.grid.goal);
+  }
+
+  /** A hand comes down: on the route it is taken back to there, elsewhere it is led there. */
+  press(cell) {
+    const met = find(this.route, cell);
+    if (met >= 0) this.route = this.route.slice(0, met + 1);
+    else this.lead(cell, this.complete);
+  }
+
+  /** Lead the route on to a cell, or begin anew. */
+  lead(cell, anew = false) {
+    const from = anew || !this.route.length ? [this.grid.start] : this.route;
+    this.route = ledTo(from, cell, this.grid.neighbours);
+  }
+
+  /** A key is pressed on a cell: one of the route is taken out with all after it. */
+  toggle(cell) {
+    const met = find(this.route, cell);
+    if (met >= 0) this.route = this.route.slice(0, met);
+    else this.lead(cell);
+  }
+
+  /** The route led on to the goal the cheapest way; null if it is shut in. */
+  finished(costs) {
+    const from = this.route.length ? this.route : [this.grid.start];
+    return finished(from, this.grid.goal, costs, this.grid);
+  }
+
+  visits(cell) {
+    return find(this.route, cell) >= 0;
+  }
+
+  cost(costs) {
+    return cost(this.route, costs, this.grid.cols);
+  }
+
+  /** What a cell is called. */
+  name([row, column]) {
+    return place(row, column, this.grid.rows, this.grid.cols);
+  }
+
+  /** The route in a sentence or two, beside what the decided one costs. */
+  words({ costs, value }) {
+    if (!this.route.length) return EMPTY;
+    const cells = counted(this.route.length, "cell");
+    const end = this.name(this.route.at(-1));
+    if (!this.complete) {
+      const goal = this.name(this.grid.goal);
+      return `${cells} so far, to ${end}. Go on to ${goal}, or let it be finished the cheapest way.`;
+    }
+    const more = this.cost(costs) / value - 1;
+    return more > 1e-6
+      ? `${cells} to ${end}, complete. On this map it costs ${number(100 * more, 2)}% more than the one decided.`
+      : `${cells} to ${end}, complete. It costs as much as the one decided.`;
+  }
+}

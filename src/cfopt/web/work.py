@@ -1,0 +1,182 @@
+"""What a worker does: describe, decide, check, explain and draw."""
+
+from __future__ import annotations
+
+import base64
+import io
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
+from cfopt.errors import CfoptError, InputError
+from cfopt.explain import explain
+from cfopt.explanation import Explanation
+from cfopt.search import Search
+from cfopt.search.trial import Trial
+from cfopt.types import Status
+from cfopt.web.pictures import Canvas
+from cfopt.web.requests import Context, Decide, Explain, Wanted
+from cfopt.web.routes import along
+from cfopt.web.scenes import Means, Scene
+from cfopt.web.telling import News, Tell, decided, told
+from cfopt.web.views import ImageView
+
+#: How many maps have a thumbnail.
+_THUMBNAILS = 48
+
+
+class Work:
+    """Answers the calls of the server with what the pipelines say.
+
+    Arguments:
+        scenes: the pipelines by name.
+        stopped: whether the current call is no longer wanted.
+    """
+
+    def __init__(self, scenes: dict[str, Scene], stopped: Callable[[], bool]) -> None:
+        self._scenes, self._stopped = scenes, stopped
+
+    def do(self, command: str, arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
+        """Answer one call; `tell` is for news on the way."""
+        if command == "explain":
+            return self._explain(Explain.model_validate(arguments), tell)
+        quick: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+            "decide": lambda given: self._decide(Decide.model_validate(given)),
+            "check": lambda given: self._check(Explain.model_validate(given)),
+            "context": self._context,
+            "thumbnails": self._thumbnails,
+            "draw": self._draw,
+        }
+        return quick[command](arguments)
+
+    def _decide(self, asked: Decide) -> dict[str, Any]:
+        scene = self._scene(asked.pipeline)
+        return decided(scene, self._read(scene, asked.context))
+
+    def _context(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        scene, row = self._scene(arguments["pipeline"]), arguments["row"]
+        return decided(scene, self._stored(scene, row)) | {"label": scene.labels[row], "row": row}
+
+    def _thumbnails(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        scene = self._scene(arguments["pipeline"])
+        return {"png": _canvas(scene).sprite(scene.contexts[:_THUMBNAILS])}
+
+    def _check(self, asked: Explain) -> dict[str, Any]:
+        """Try everything but the search; what is wrong is told in the library's words.
+
+        Returns the request as it is to be remembered: an image in the size that was searched.
+        """
+        scene = self._scene(asked.pipeline)
+        tried = self._run(scene, asked, Trial(self._means(scene, asked).search))
+        if tried.status[0] is Status.REJECTED:
+            raise InputError(tried.message[0][:1].upper() + tried.message[0][1:] + ".")
+        kept = asked.model_dump(mode="json", exclude_none=True)
+        if asked.context.image is not None:
+            uri = _canvas(scene).uri(tried.x0[0])
+            kept["context"] = {"image": uri.partition(",")[2]}
+        return kept
+
+    def _explain(self, asked: Explain, tell: Tell) -> dict[str, Any]:
+        scene, start = self._scene(asked.pipeline), time.perf_counter()
+        news = News(scene, self._means(scene, asked), self._stopped, tell)
+        e = self._run(scene, asked, self._means(scene, asked).search, news)
+        return {
+            "result": told(scene, e) | {"seconds": time.perf_counter() - start},
+            "explanation": e.to_json(),
+        }
+
+    def _run(
+        self, scene: Scene, asked: Explain, search: Search, on_progress: News | None = None
+    ) -> Explanation:
+        means, reference = self._means(scene, asked), None
+        # To start from known contexts is a search of its own.
+        if not isinstance(search, Trial):
+            reference = self._known(scene, asked, means.reference)
+        return explain(
+            self._read(scene, asked.context)[None],
+            scene.pipeline,
+            self._criterion(scene, asked),
+            generative=means.generative,
+            proximity=means.proximity,
+            plausibility=means.plausibility,
+            search=search,
+            features=scene.view.limited(asked.features),
+            reference=reference,
+            margin=asked.question.margin,
+            on_progress=on_progress,
+        )
+
+    def _known(self, scene: Scene, asked: Explain, reference: Tensor | None) -> Tensor | None:
+        """Contexts to start from; the first is where the alternative is known to be the best."""
+        wanted = asked.question.alternative
+        if reference is None or not isinstance(wanted, Wanted) or wanted.row is None:
+            return reference
+        return torch.cat([self._stored(scene, wanted.row)[None], reference])
+
+    def _means(self, scene: Scene, asked: Explain) -> Means:
+        if asked.plausible and scene.plausible is None:
+            raise InputError(
+                f"{scene.title.title} has no generative model, so that plausible needs to be false."
+            )
+        wanted = asked.plausible is not False and scene.plausible is not None
+        return scene.plausible if wanted and scene.plausible is not None else scene.naive
+
+    def _criterion(self, scene: Scene, asked: Explain) -> Criterion:
+        question, problem = asked.question, scene.pipeline.problem
+        if question.kind == "epsilon":
+            assert question.epsilon is not None
+            return Epsilon(question.epsilon)
+        wanted = question.alternative
+        if isinstance(wanted, Wanted) and wanted.row is not None:
+            row = self._stored(scene, wanted.row)
+            decision = scene.pipeline.decide(row[None])
+        elif isinstance(wanted, Wanted):
+            assert wanted.path is not None
+            decision = torch.from_numpy(along(problem, wanted.path))[None]
+        else:
+            decision = torch.tensor([wanted], dtype=torch.float64)
+        return Relative(decision) if question.kind == "relative" else Absolute(decision)
+
+    def _scene(self, name: str) -> Scene:
+        if name not in self._scenes:
+            raise InputError(f"There is no pipeline {name!r}.")
+        return self._scenes[name]
+
+    def _read(self, scene: Scene, sent: Context) -> Tensor:
+        return scene.view.read(sent) if sent.row is None else self._stored(scene, sent.row)
+
+    def _stored(self, scene: Scene, row: int) -> Tensor:
+        if row >= len(scene.contexts):
+            raise InputError(
+                f"There is no row {row}: {scene.title.title} has rows 0 to "
+                f"{len(scene.contexts) - 1}."
+            )
+        return scene.contexts[row]
+
+    def _draw(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The picture of an explanation, in base64."""
+        import matplotlib.pyplot as plt
+
+        problem = self._scene(arguments["pipeline"]).pipeline.problem
+        figure = Explanation.from_json(arguments["explanation"], problem).plot()
+        file = io.BytesIO()
+        figure.savefig(file, format="png")
+        plt.close(figure)
+        return {"png": base64.b64encode(file.getvalue()).decode("ascii")}
+
+
+def _canvas(scene: Scene) -> Canvas:
+    if not isinstance(scene.view, ImageView):
+        raise InputError(f"{scene.title.title} has no images.")
+    return scene.view.canvas
+
+
+def sentence(error: Exception) -> str:
+    """What went wrong, for a reader who did not write the code."""
+    if isinstance(error, CfoptError):
+        return str(error)
+    return f"The pipeline fails: {' '.join(f'{type(error).__name__}: {error}'.split())}"

@@ -1,0 +1,180 @@
+"""The explorer as its users meet it: `cfopt serve` as a process, and a real browser."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+SOURCE = Path(__file__).parent.parent / "src"
+#: The longest that anything is waited for; a slow machine is slow, not broken.
+PATIENCE = 60.0
+#: No windows, and no calls home.
+_FLAGS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync", "--no-first-run"),
+)
+
+
+def find_browser() -> str | None:
+    """The path of a Chromium, or None where there is none."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next((path for name in names if (path := shutil.which(name))), None)
+
+
+class Server:
+    """A running `cfopt serve`.
+
+    Arguments:
+        port: on which it listens.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+
+    def get(self, path: str) -> Any:
+        """The JSON of an address."""
+        with urllib.request.urlopen(self.url + path, timeout=PATIENCE) as answer:
+            return json.load(answer)
+
+    def ready(self) -> bool:
+        """Whether all workers have loaded."""
+        try:
+            return bool(self.get("/api/health")["status"] == "ok")
+        except OSError:  # not listening yet
+            return False
+
+    def searching(self) -> int | None:
+        """The process id of a worker that searches."""
+        workers = self.get("/api/health")["workers"]
+        busy = (w["pid"] for w in workers if w["role"] == "search" and w["task"])
+        return next(busy, None)
+
+    def until(self, there: Any) -> Any:
+        """Wait until something is there, and return it."""
+        end = time.monotonic() + PATIENCE
+        while not (found := there()):
+            assert time.monotonic() < end, "it did not happen"
+            time.sleep(0.05)
+        return found
+
+
+@contextmanager
+def command_serving() -> Iterator[Server]:
+    """`cfopt serve` on a free port, until the block ends."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = os.environ | {"PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "cfopt", "serve", "--port", str(port)]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    server = Server(port)
+    try:
+        server.until(lambda: process.poll() is not None or server.ready())
+        assert process.poll() is None, "cfopt serve ended"
+        yield server
+    finally:
+        process.terminate()
+        process.wait(timeout=PATIENCE)
+
+
+@contextmanager
+def browsing(path: str) -> Iterator[Any]:
+    """A browser without a window, until the block ends.
+
+    Arguments:
+        path: of a Chromium.
+    """
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(_FLAGS))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Visit:
+    """One page in a window of its own, with what its console complained about.
+
+    Arguments:
+        browser: in which it is opened.
+        server: whose page it is.
+        settings: of the window, such as its size.
+    """
+
+    def __init__(self, browser: Any, server: Server, **settings: Any) -> None:
+        window = {"viewport": {"width": 1280, "height": 900}} | settings
+        self.window = browser.new_context(**window)
+        self.window.set_default_timeout(1000 * PATIENCE)
+        self.page = self.window.new_page()
+        self.server = server
+        #: Errors and warnings, among them scripts that the policy kept from running.
+        self.complaints: list[str] = []
+        self.page.on("console", self._hear)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def _hear(self, message: Any) -> None:
+        # The browser logs every refusal of the server; that is what some tests are about.
+        refused = message.text.startswith("Failed to load resource") and "/api/" in str(
+            message.location
+        )
+        if message.type in ("error", "warning") and not refused:
+            self.complaints.append(message.text)
+
+    def open(self, path: str = "/") -> Any:
+        """Open the page, and wait until it shows a decision."""
+        self.page.goto(self.server.url + path)
+        self.page.locator("#legend div, #table-legend div").first.wait_for()
+        return self.page
+
+    def close(self) -> None:
+        """Close the window; nothing may have gone wrong in it unseen."""
+        self.window.close()
+        assert self.complaints == []
+
+    # Maps
+
+    def cell(self, row: int, column: int) -> tuple[float, float]:
+        """Where the middle of a cell is on the screen."""
+        surface = self.page.locator("#board .surface")
+        surface.scroll_into_view_if_needed()
+        box = surface.bounding_box()
+        return (
+            box["x"] + (column + 0.5) * box["width"] / 12,
+            box["y"] + (row + 0.5) * box["height"] / 12,
+        )
+
+    def drag(self, *cells: tuple[int, int]) -> None:
+        """Draw or paint with the mouse held down."""
+        self.page.mouse.move(*self.cell(*cells[0]))
+        self.page.mouse.down()
+        for cell in cells[1:]:
+            self.page.mouse.move(*self.cell(*cell), steps=5)
+        self.page.mouse.up()
+
+    def path(self) -> list[list[int]]:
+        """The route that is decided on the map shown."""
+        return json.loads(self.page.locator("#board").get_attribute("data-path"))
+
+    def choose(self, name: str, value: str) -> None:
+        """Pick one of several choices; the browser hides their buttons behind pictures."""
+        self.page.locator(f"input[name={name}][value={value}]").check(force=True)
+
+    def explain(self) -> None:
+        """Press the button, once it can be pressed."""
+        self.page.locator(".ask:visible .primary:not([aria-disabled=true])").click()
+
+    def answer(self) -> str:
+        """The verdict of the answer, once it is there."""
+        return str(self.page.locator("#result .answer").inner_text())

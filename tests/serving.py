@@ -1,0 +1,166 @@
+"""The explorer's server in a thread of the tests, with real worker processes."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from cfopt.web.limits import Limits
+from cfopt.web.process import Source
+from cfopt.web.serve import listen
+from cfopt.web.server import create_app
+
+#: The longest that a test waits for anything.
+PATIENCE = 60.0
+
+
+@contextmanager
+def serving(source: Source, limits: Limits) -> Iterator[Client]:
+    """A client of a server that is ready."""
+    listening = listen("127.0.0.1", 0)
+    app = create_app(source, limits)
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, server_header=False)
+    )
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    port = listening.getsockname()[1]
+    try:
+        with Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as client:
+            client.until(lambda: client.health()["status"] == "ok")
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+class Client(httpx.Client):
+    """Asks the server, and waits for tasks."""
+
+    def health(self) -> dict[str, Any]:
+        try:
+            return self.get("/api/health").json()
+        except httpx.TransportError:  # not listening yet
+            return {"status": "starting"}
+
+    def until(self, there: Any) -> None:
+        """Wait for a condition."""
+        end = time.monotonic() + PATIENCE
+        while not there():
+            assert time.monotonic() < end, "it did not happen"
+            time.sleep(0.02)
+
+    def searcher(self) -> dict[str, Any]:
+        """The worker that searches."""
+        return self.health()["workers"][1]
+
+    def start(self, **asked: Any) -> dict[str, Any]:
+        """Start a search, and return its task."""
+        answer = self.post("/api/explain", json=asked)
+        assert answer.status_code == 202, answer.text
+        return answer.json()
+
+    def task(self, started: dict[str, Any]) -> dict[str, Any]:
+        answer = self.get(started["url"])
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def running(self, started: dict[str, Any]) -> None:
+        """Wait until a worker has taken it on."""
+        self.until(lambda: self.task(started)["status"] != "queued")
+
+    def over(self, started: dict[str, Any]) -> dict[str, Any]:
+        """Wait until it has ended."""
+        self.until(lambda: self.task(started)["status"] in ("done", "failed", "cancelled"))
+        return self.task(started)
+
+    def explain(self, **asked: Any) -> dict[str, Any]:
+        return self.over(self.start(**asked))
+
+    def events(self, started: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+        """All events of a task, until the stream ends."""
+        found, name = [], ""
+        with self.stream("GET", started["events"]) as stream:
+            assert stream.headers["content-type"].startswith("text/event-stream")
+            for line in stream.iter_lines():
+                if line.startswith("event: "):
+                    name = line.removeprefix("event: ")
+                elif line.startswith("data: "):
+                    found.append((name, json.loads(line.removeprefix("data: "))))
+        return found
+
+
+#: A pipeline that goes wrong as its second feature says, but only once the search has moved the
+#: first: so the context itself passes all checks.
+FAULTY = """
+import os
+import time
+
+import torch
+
+LIVE = {10: "hang", 11: "raise", 12: "exit"}
+MOVED = {1: "hang", 2: "raise", 3: "exit", 4: "slow"}
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 12, dtype=torch.float64)
+        generator = torch.Generator().manual_seed(1)
+        with torch.no_grad():
+            weight = torch.randn((12, 3), generator=generator, dtype=torch.float64)
+            weight[:, 1] = 0
+            self.layer.weight.copy_(weight)
+            self.layer.bias.fill_(5.0)
+
+    def forward(self, x):
+        kind = int(x.detach()[0, 1])
+        fault = LIVE.get(kind)
+        if (x.detach()[:, 0] != x.detach()[:, 0].round()).any():
+            fault = fault or MOVED.get(kind)
+        if fault == "hang":
+            while True:
+                time.sleep(0.01)
+        if fault == "raise":
+            raise RuntimeError("the sensor is broken")
+        if fault == "exit":
+            os._exit(3)
+        if fault == "slow":
+            time.sleep(0.05)
+        return self.layer(torch.tanh(x / 3))
+"""
+CONFIG = """
+title = "Faulty"
+[predictor]
+class = "faulty.Net"
+[problem]
+kind = "GridShortestPath"
+arguments = { rows = 3, cols = 3 }
+[contexts]
+file = "contexts.csv"
+[features]
+names = ["a", "fault", "b"]
+immutable = ["fault"]
+[criterion]
+kind = "Absolute"
+decision_of_row = 1
+[search]
+kind = "Sequential"
+"""
+ROWS = "a,fault,b\n1,0,2\n-3,0,-1\n"
+
+
+def write_faulty(folder: Path) -> Path:
+    """A configuration whose predictor hangs, raises or ends its process on demand."""
+    (folder / "faulty.py").write_text(FAULTY)
+    (folder / "CONFIG.toml").write_text(CONFIG)
+    (folder / "contexts.csv").write_text(ROWS)
+    return folder / "CONFIG.toml"

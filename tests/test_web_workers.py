@@ -1,0 +1,265 @@
+"""The explorer's workers: whatever they do, the server lives, and the next task works."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from benchmarks.explorer import running
+
+from cfopt.web.limits import Limits
+from cfopt.web.process import Source
+from cfopt.web.scenes import load_scenes
+from cfopt.web.telling import Stopped
+from cfopt.web.work import Work
+from serving import Client, serving, write_faulty
+
+pytestmark = pytest.mark.xdist_group("web")
+LIMITS = Limits(queue=3, search_seconds=30, live_seconds=1, grace_seconds=0.3, kept_tasks=12)
+WISH = {"kind": "absolute", "alternative": {"row": 1}}
+HANG, RAISE, EXIT, SLOW = 1, 2, 3, 4
+LIVE_HANG, LIVE_RAISE, LIVE_EXIT = 10, 11, 12
+
+
+def fault(number: int) -> dict[str, Any]:
+    """A search that goes wrong in one way."""
+    return {"pipeline": "own", "context": {"values": [1, number, 2]}, "question": WISH}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    config = write_faulty(tmp_path_factory.mktemp("faulty"))
+    with serving(Source(config, trusted=True), LIMITS) as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def _next_one_works(client: Client) -> Iterator[None]:
+    """After each test the server answers, decides and explains as if nothing had happened."""
+    yield
+    task = client.explain(**fault(0))
+    assert task["status"] == "done"
+    assert task["result"]["valid"]
+    assert client.health()["status"] == "ok"
+
+
+def test_a_worker_killed_in_the_middle_of_a_search_is_replaced(client: Client) -> None:
+    before = client.searcher()["pid"]
+    started = client.start(**fault(HANG))
+    client.until(lambda: client.searcher()["task"] == started["id"])
+    os.kill(client.searcher()["pid"], signal.SIGKILL)
+    task = client.over(started)
+    assert task["status"] == "failed"
+    assert task["message"].startswith("The worker process died during the search")
+    assert client.explain(**fault(0))["status"] == "done"
+    assert client.searcher()["pid"] != before
+
+
+def test_a_worker_killed_while_idle_is_replaced_before_it_is_needed(client: Client) -> None:
+    for which in (0, 1):
+        worker = client.health()["workers"][which]
+        os.kill(worker["pid"], signal.SIGKILL)
+        client.until(lambda w=worker, k=which: client.health()["workers"][k]["pid"] != w["pid"])
+        client.until(lambda: client.health()["status"] == "ok")
+
+
+def test_the_process_that_workers_come_from_may_die_as_well(client: Client) -> None:
+    def parent(pid: int) -> int:
+        status = Path(f"/proc/{pid}/stat").read_text()
+        return int(status.rpartition(")")[2].split()[1])
+
+    if not Path("/proc/self/stat").exists():
+        pytest.skip("needs /proc")
+    pid = client.searcher()["pid"]
+    origin = parent(pid)
+    assert origin != os.getpid()
+    os.kill(origin, signal.SIGKILL)
+    os.kill(pid, signal.SIGKILL)
+    client.until(lambda: client.searcher()["pid"] not in (None, pid))
+
+
+def test_a_search_that_hangs_is_stopped_at_its_limit(client: Client) -> None:
+    started = client.start(**fault(HANG), seconds=0.5)
+    events = client.events(started)
+    assert events[-1][1]["status"] == "failed"
+    assert events[-1][1]["message"] == "The search took longer than 0.5 s and was stopped."
+    # Silent as the search was, the stream was not.
+    assert sum(data["status"] == "running" for _, data in events) >= 2
+
+
+def test_a_search_stops_by_itself_when_it_is_not_wanted() -> None:
+    scenes = load_scenes(None, trusted=False, pixels=10**6)[0]
+    told: list[dict[str, Any]] = []
+    work = Work(scenes, stopped=lambda: bool(told))
+    alternative = {"row": 21}
+    asked = {"pipeline": "terrain", "context": {"row": 0}, "plausible": False}
+    asked |= {"question": {"kind": "absolute", "alternative": alternative}}
+    with pytest.raises(Stopped):
+        work.do("explain", asked, told.append)
+    assert len(told) == 1
+
+
+def test_a_search_can_be_cancelled_while_it_runs(client: Client) -> None:
+    started = client.start(**fault(SLOW))
+    client.running(started)
+    assert client.delete(started["url"]).json()["status"] == "cancelled"
+    assert client.events(started)[-1][1]["status"] == "cancelled"
+
+
+def test_a_search_that_hangs_can_be_cancelled(client: Client) -> None:
+    started = client.start(**fault(HANG))
+    client.running(started)
+    answer = client.delete(started["url"])
+    assert answer.status_code == 200
+    assert answer.json()["status"] == "cancelled"
+    assert client.events(started)[-1][1]["message"] == "The search was cancelled."
+    for kind in ("json", "png"):
+        missing = client.get(f"{started['url']}/result.{kind}")
+        assert missing.status_code == 404
+        assert missing.json()["detail"] == "The task has no result: it is cancelled."
+
+
+def test_what_is_stopped_by_the_system_is_killed(client: Client) -> None:
+    started = client.start(**fault(SLOW))
+    client.until(lambda: client.searcher()["task"] == started["id"])
+    os.kill(client.searcher()["pid"], signal.SIGSTOP)
+    client.delete(started["url"])
+    assert client.task(started)["status"] == "cancelled"
+
+
+def test_a_predictor_that_raises_fails_its_task_alone(client: Client) -> None:
+    before = client.searcher()["pid"]
+    task = client.explain(**fault(RAISE))
+    assert task["status"] == "failed"
+    assert "the sensor is broken" in task["message"]
+    assert "Traceback" not in task["message"]
+    assert client.searcher()["pid"] == before
+
+
+def test_a_predictor_that_ends_its_process_fails_its_task_alone(client: Client) -> None:
+    task = client.explain(**fault(EXIT))
+    assert task["status"] == "failed"
+    assert task["message"].startswith("The worker process died during the search")
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "words"),
+    [
+        (LIVE_HANG, 504, "The pipeline does not answer. It took longer than 1 s"),
+        (LIVE_RAISE, 422, "the sensor is broken"),
+        (LIVE_EXIT, 503, "The worker process died. A new one takes its place; try again."),
+    ],
+)
+def test_live_decisions_of_a_faulty_pipeline_are_told(
+    client: Client, number: int, status: int, words: str
+) -> None:
+    asked = {"pipeline": "own", "context": {"values": [1, number, 2]}}
+    answer = client.post("/api/decide", json=asked)
+    assert answer.status_code == status
+    assert words in answer.json()["detail"]
+    assert client.get("/api/pipelines/own/contexts/0").status_code == 200
+
+
+def test_a_full_queue_is_told_and_places_move_up(client: Client) -> None:
+    first = client.start(**fault(HANG))
+    client.running(first)
+    waiting = [client.start(**fault(0)) for _ in range(LIMITS.queue)]
+    assert [client.task(one)["place"] for one in waiting] == [1, 2, 3]
+    refused = client.post("/api/explain", json=fault(0))
+    assert refused.status_code == 429
+    assert refused.headers["retry-after"] == "1"
+    assert refused.json()["detail"].startswith("3 searches are waiting already")
+    client.delete(waiting[0]["url"])
+    assert [client.task(one)["place"] for one in waiting] == [0, 1, 2]
+    waiting.append(client.start(**fault(0)))
+    client.delete(first["url"])
+    ended = [client.over(one)["status"] for one in waiting]
+    assert ended == ["cancelled", "done", "done", "done"]
+
+
+def test_what_is_done_stays_done(client: Client) -> None:
+    started = client.start(**fault(0))
+    task = client.over(started)
+    assert client.delete(started["url"]).json() == task
+
+
+def test_old_tasks_are_forgotten(client: Client) -> None:
+    started = [client.start(**fault(0))]
+    client.over(started[0])
+    for _ in range(LIMITS.kept_tasks):
+        started.append(client.start(**fault(0)))
+        client.over(started[-1])
+    gone = client.get(started[0]["url"])
+    assert gone.status_code == 404
+    assert gone.json()["detail"] == "There is no such task: it was forgotten, or never there."
+    assert client.task(started[-1])["status"] == "done"
+
+
+def test_many_cancel_at_any_moment(client: Client) -> None:
+    """Starting and cancelling from several threads leaves no task without an end."""
+    ends: list[str] = []
+
+    def one() -> None:
+        with Client(base_url=client.base_url, timeout=60) as own:
+            for _ in range(6):
+                answer = own.post("/api/explain", json=fault(0))
+                if answer.status_code == 202:
+                    own.delete(answer.json()["url"])
+                    ends.append(own.over(answer.json())["status"])
+
+    threads = [threading.Thread(target=one) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ends
+    assert set(ends) <= {"done", "cancelled"}
+
+
+def test_a_pipeline_that_cannot_be_loaded_is_told_and_the_others_work(tmp_path: Path) -> None:
+    config = write_faulty(tmp_path)
+    with serving(Source(config, trusted=False), Limits()) as client:
+        own, *others = client.get("/api/pipelines").json()
+        assert not own["ready"]
+        assert "--trust" in own["fault"]
+        assert all(one["ready"] for one in others)
+        assert client.get("/api/pipelines/own").json()["detail"] == own["fault"]
+        refused = client.post("/api/explain", json=fault(0))
+        assert (refused.status_code, refused.json()["detail"]) == (404, own["fault"])
+        assert client.get("/api/pipelines/grid/contexts/0").status_code == 200
+
+
+def test_a_pipeline_that_kills_its_worker_while_it_loads_is_left_out(tmp_path: Path) -> None:
+    config = write_faulty(tmp_path)
+    (tmp_path / "faulty.py").write_text("import os\nos._exit(1)\n")
+    with serving(Source(config, trusted=True), Limits()) as client:
+        own, *others = client.get("/api/pipelines").json()
+        assert own["fault"].startswith("The worker process died, or took too long, while it loaded")
+        assert all(one["ready"] for one in others)
+        assert client.get("/api/pipelines/grid/contexts/0").status_code == 200
+
+
+def test_the_command_serves_and_its_workers_end_with_it_however_it_ends(tmp_path: Path) -> None:
+    with running() as (url, pid), httpx.Client(base_url=url, timeout=60) as client:
+        port = url.rpartition(":")[2]
+        mistakes = {
+            f"Port {port} of 127.0.0.1 cannot be used": ["--port", port],
+            "missing.toml": ["--config", str(tmp_path / "missing.toml")],
+        }
+        for words, options in mistakes.items():
+            command = [sys.executable, "-m", "cfopt", "serve", *options]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            assert done.returncode == 2
+            assert words in done.stderr
+        assert client.get("/api/pipelines/grid").status_code == 200
+        workers = [worker["pid"] for worker in client.get("/api/health").json()["workers"]]
+        os.kill(pid, signal.SIGKILL)
+    Client().until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))

@@ -55,7 +55,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where tests run side by side: a file in one process, and the quick study in one only."""
     for item in items:
         studies = "quick_study" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("study" if studies else item.path.name))
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group("study" if studies else item.path.name))
 
 
 @pytest.fixture(scope="session")

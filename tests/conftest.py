@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from rich.console import Console
 from tests.browsing import find_browser
+from tests.commands import cf, change
 
 import cfopt
 from cfopt.experiments.scale import QUICK
@@ -57,6 +60,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         studies = "quick_study" in getattr(item, "fixturenames", ())
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group("study" if studies else item.path.name))
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Path:
+    """The configuration that `cfopt init` writes, without pictures."""
+    assert cf("init", tmp_path / "town").exit_code == 0
+    config = tmp_path / "town" / "CONFIG.toml"
+    change(config, "pictures = 12", "pictures = 0")
+    return config
 
 
 @pytest.fixture(scope="session")

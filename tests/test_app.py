@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import importlib.util
 import json
 import os
 import signal
@@ -11,7 +10,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import highspy
@@ -20,80 +18,16 @@ import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from typer.testing import CliRunner
+from tests.commands import cf, change, refused, results, work_of
 
 import cfopt
 from cfopt.app import run as running
-from cfopt.app.config import read_config
-from cfopt.app.work import Work, load
-from cfopt.cli import app
+from cfopt.app.work import Work
 from cfopt.errors import StorageError
 from cfopt.models.terrain import FOLDER, PREDICTOR
 from cfopt.types import Status
 from cfopt.weights import read as read_weights
 from conftest import normal
-
-#: Stands for the report where it is not part of the package.
-_STUB = """
-import sys, types, importlib.util
-if importlib.util.find_spec("cfopt.report") is None:
-    module = types.ModuleType("cfopt.report")
-    def write_report(explanation, path, *, title, seconds, settings):
-        path.write_text(f"<html>{title}: {len(explanation)} rows</html>")
-        return path
-    module.write_report = write_report
-    sys.modules["cfopt.report"] = module
-"""
-
-
-@pytest.fixture(autouse=True)
-def _report(monkeypatch: pytest.MonkeyPatch) -> None:
-    if importlib.util.find_spec("cfopt.report") is None:
-        module = ModuleType("cfopt.report")
-
-        def write_report(explanation: Any, path: Path, *, title: str, **about: Any) -> Path:
-            path.write_text(f"<html>{title}: {len(explanation)} rows</html>")
-            return path
-
-        module.write_report = write_report  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "cfopt.report", module)
-
-
-@pytest.fixture
-def example(tmp_path: Path) -> Path:
-    """The configuration that `cfopt init` writes, without pictures."""
-    assert cf("init", tmp_path / "town").exit_code == 0
-    config = tmp_path / "town" / "CONFIG.toml"
-    change(config, "pictures = 12", "pictures = 0")
-    return config
-
-
-def cf(*words: object) -> Any:
-    return CliRunner().invoke(app, [str(word) for word in words])
-
-
-def change(config: Path, old: str, new: str) -> None:
-    """Replace some text; where lines begin with it, not in a comment."""
-    text = config.read_text()
-    assert old in text
-    at = text.index(f"\n{old}") + 1 if f"\n{old}" in text else text.index(old)
-    config.write_text(text[:at] + new + text[at + len(old) :])
-
-
-def refused(result: Any, *parts: str) -> None:
-    """One line that says what and where, and exit code 2."""
-    assert result.exit_code == 2, result.output
-    assert len(result.stderr.splitlines()) == 1
-    for part in parts:
-        assert part in result.stderr
-
-
-def work_of(config: Path, trusted: bool = False) -> Work:
-    return load(read_config(config), trusted)
-
-
-def results(folder: Path) -> cfopt.Explanation:
-    return cfopt.Explanation.from_json(folder / "explanations.json")
 
 
 def assert_equal(left: cfopt.Explanation, right: cfopt.Explanation) -> None:
@@ -352,7 +286,7 @@ def test_alternatives_come_from_files_decisions_and_true_optima(example: Path) -
     pd.DataFrame(refused_plan).to_csv(folder / "plans.csv", index=False)
     alternative('alternatives = "plans.csv"')
     told = cf("explain", folder / "other.toml", "--dry-run").output
-    assert "Of the first 4 rows, 1 would be rejected. Row Tue: Absolute needs a feasible" in told
+    assert "Of 10 rows, at least 1 would be rejected. Row Tue: Absolute needs a feasible" in told
     assert "in order" not in told
     pd.DataFrame(decisions[:3].numpy()).to_csv(folder / "three.csv", index=False)
     with pytest.raises(cfopt.InputError, match="one for each of the 10; got 3"):
@@ -520,7 +454,7 @@ def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(example: Path) -> N
     change(example, "# [run]\n# batch = 64", "[run]\nbatch = 2")
     change(example, 'kind = "Auto"', 'kind = "MDMM"\nmax_steps = 60')
     out = example.parent / "results"
-    code = f"{_STUB}\nfrom cfopt.cli import app\napp(['explain', {str(example)!r}])"
+    code = f"from cfopt.cli import app\napp(['explain', {str(example)!r}])"
     environment = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())}
     child = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.DEVNULL, env=environment

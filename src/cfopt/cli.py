@@ -115,7 +115,8 @@ def explain(
 
         from rich.console import Console
 
-        from cfopt.app.run import plan, results_folder, run
+        from cfopt.app.plan import plan
+        from cfopt.app.run import results_folder, run
         from cfopt.app.work import load
 
         folder = results_folder(described, out)

@@ -11,6 +11,7 @@ from cfopt.app.section import Section, read_toml
 
 #: No result depends on these.
 _IRRELEVANT = ("title", "output", "training")
+_CRITERIA = ("Relative", "Absolute", "Epsilon")
 _SECTIONS = (
     *("title", "predictor", "problem", "contexts", "features", "criterion", "proximity", "search"),
     *("generative", "reference", "run", "output", "training"),
@@ -142,7 +143,7 @@ class Config:
     search: Section
     plausibility: Section
     generative: ModelSource | None
-    reference: Path | None
+    reference: TableSource | None
     batch: int | None
     output: Output
     training: Section
@@ -169,7 +170,7 @@ def read_config(path: Path) -> Config:
         search=top.section("search"),
         plausibility=generative.section("plausibility"),
         generative=_generative(generative) if generative.content else None,
-        reference=reference.path("file") if reference.content else None,
+        reference=TableSource(reference, reference.path("file")) if reference.content else None,
         batch=batch,
         output=_output(top.section("output"), path, top.take("title", str, path.stem)),
         training=top.section("training"),
@@ -228,11 +229,13 @@ def _question(section: Section) -> Question:
     section.only(
         "kind", "margin", "epsilon", "alternatives", "decision_of_row", "optimum_of_row", "costs"
     )
-    kind, margin = section.take("kind", str), section.take("margin", float, 0.0)
-    if kind.lower() == "epsilon":
+    kind = section.pick("criterion", section.take("kind", str), _CRITERIA)
+    margin = section.take("margin", float, 0.0)
+    if kind == "Epsilon":
         section.only("kind", "margin", "epsilon")
         return Question(section, kind, margin, epsilon=section.take("epsilon", float))
     how = section.one_of("alternatives", "decision_of_row", "optimum_of_row")
+    section.only("kind", "margin", how, *(["costs"] if how == "optimum_of_row" else []))
     return Question(
         section,
         kind,

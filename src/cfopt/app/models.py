@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,10 +16,9 @@ from cfopt.affine import Affine
 from cfopt.app.config import ModelSource, ProblemSource
 from cfopt.app.section import Section
 from cfopt.app.tables import read_numbers
-from cfopt.app.trust import Trust
+from cfopt.app.trust import Trust, is_known
 from cfopt.errors import InputError
 from cfopt.problems import MILP, GridShortestPath, Problem, PyEPOProblem, TerrainShortestPath
-from cfopt.running.names import nearest
 
 T = TypeVar("T")
 _PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".bin", ".ckpt")
@@ -45,7 +46,7 @@ def build_module(source: ModelSource, trust: Trust, *, with_weights: bool = True
         )
     if source.weights is not None and with_weights:
         _load(model, source.weights, source, trust)
-    elif with_weights and not trust.given and list(model.parameters()):
+    elif with_weights and list(model.parameters()) and (not trust.given or is_known(found)):
         raise source.section.error("weights is missing: the model would have random ones.")
     return _declared(source, model.eval())
 
@@ -58,16 +59,33 @@ def _load_archive(source: ModelSource, path: Path, trust: Trust) -> nn.Module:
     _check_file(source.section, path)
     trust.need(source.section, f"{path} is a torch.export archive, which can execute code")
     try:
-        return torch.export.load(path).module()
+        with _silent("torch.export"):
+            return torch.export.load(path).module()
     # Any: a damaged archive raises whatever.
     except Exception as error:
         raise source.section.error(f"{path} is no torch.export archive: {_line(error)}") from error
+
+
+@contextmanager
+def _silent(name: str) -> Iterator[None]:
+    """Without the messages of a logger, which repeat at length what is told in a line."""
+    logger = logging.getLogger(name)
+    disabled, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = disabled
 
 
 def _load(model: nn.Module, path: Path, source: ModelSource, trust: Trust) -> None:
     """Weights into a model, which takes their precision."""
     _check_file(source.section, path)
     tensors = _tensors(path, source.section, trust)
+    broken = [name for name, t in tensors.items() if not bool(t.isfinite().all())]
+    if broken:
+        raise source.section.error(
+            f"the weights in {path} are not all finite: {broken[0]} has NaN or infinite values."
+        )
     kinds = {t.dtype for t in tensors.values() if t.is_floating_point()}
     if kinds == {torch.float64}:  # else digits would be lost on the way into the model
         model.double()
@@ -82,7 +100,10 @@ def _load(model: nn.Module, path: Path, source: ModelSource, trust: Trust) -> No
 
 def _tensors(path: Path, section: Section, trust: Trust) -> dict[str, Tensor]:
     if path.suffix.lower() not in _PICKLES:
-        return weights.read(path)[0]
+        try:
+            return weights.read(path)[0]
+        except InputError as error:
+            raise section.error(str(error)) from error
     trust.need(
         section,
         f"{path} is a pickle, which can execute code on loading; convert it with "
@@ -94,8 +115,20 @@ def _tensors(path: Path, section: Section, trust: Trust) -> dict[str, Tensor]:
     except Exception as error:
         raise section.error(f"{path} holds no state dict: {_line(error)}") from error
     if not isinstance(content, dict) or not all(isinstance(v, Tensor) for v in content.values()):
-        raise section.error(f"{path} needs to hold a state dict, got {type(content).__name__}.")
+        raise section.error(
+            f"{path} needs to hold a state dict, tensors by their names; got "
+            f"{type(content).__name__} of {_kinds(content)}."
+        )
     return content
+
+
+def _kinds(content: Any) -> str:
+    """What is in a container, for a message."""
+    inside = content.values() if isinstance(content, dict) else content
+    try:
+        return ", ".join(sorted({type(value).__name__ for value in inside}))
+    except TypeError:
+        return "nothing else"
 
 
 def build_problem(source: ProblemSource, trust: Trust) -> Problem:
@@ -124,7 +157,7 @@ def _problem(source: ProblemSource, trust: Trust) -> Problem:
         _check_file(section, source.file)
         return _call(MILP.from_file, section, "MILP.from_file", source.arguments, source.file)
     if source.kind is not None:
-        name = pick(section, "problem", source.kind, _BUILT_IN)
+        name = section.pick("problem", source.kind, _BUILT_IN)
         built: Callable[..., Any] = getattr(problems, name)
     else:
         assert source.built is not None
@@ -137,14 +170,6 @@ def _problem(source: ProblemSource, trust: Trust) -> Problem:
         return PyEPOProblem(problem)
     except InputError as error:
         raise section.error(f"{name!r} needs to build a Problem: {error}") from error
-
-
-def pick(section: Section, what: str, name: str, known: tuple[str, ...] | list[str]) -> str:
-    """The known name that is meant, whatever its case."""
-    found = next((one for one in known if one.lower() == name.lower()), None)
-    if found is None:
-        raise section.error(nearest(what, name, known))
-    return found
 
 
 def _argument(section: Section, value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from torch import Tensor
 from cfopt import weights
 from cfopt.app.work import Work
 from cfopt.criteria import Criterion
-from cfopt.errors import InputError
+from cfopt.errors import CfoptError, InputError
 from cfopt.explanation import Explanation
 from cfopt.latent import Codes
 from cfopt.serial import clash_from_dict, clash_to_dict
@@ -79,14 +79,31 @@ def read_part(path: Path, work: Work, rows: range) -> tuple[Explanation, float]:
         ) from error
 
 
-def failed_row(work: Work, row: int, reason: str) -> Explanation:
-    """A row that could not be explained, since something raised an error.
+def each_alone(
+    work: Work, rows: range, ask: Callable[[range], Explanation]
+) -> tuple[Explanation, int]:
+    """Rows of which some raise an error, each on its own, and how many of them raised one.
 
     Arguments:
-        work: that it is a row of.
-        row: its number.
-        reason: what the error says.
+        work: that they are rows of.
+        rows: which ones.
+        ask: explains, or tries, some rows.
     """
+    found, failed = [], 0
+    for row in rows:
+        try:
+            found.append(ask(range(row, row + 1)))
+        # Any: the user's models and solvers run here, and one row must not stop the others.
+        except (Exception, SystemExit) as error:
+            known = isinstance(error, CfoptError)
+            what = str(error) if known else f"{type(error).__name__}: {error}"
+            found.append(_failed_row(work, row, " ".join(what.split())))
+            failed += 1
+    return join(found), failed
+
+
+def _failed_row(work: Work, row: int, reason: str) -> Explanation:
+    """A row that could not be explained, since something raised an error with this text."""
     x, problem = work.contexts.x[row : row + 1], work.pipeline.problem
     nothing, none = x.new_full((1,), torch.nan), torch.zeros(1, dtype=torch.long)
     decision = x.new_full((1, problem.num_columns), torch.nan)

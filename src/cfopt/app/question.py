@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
@@ -13,7 +14,6 @@ from torch import Tensor
 
 from cfopt import search as searches
 from cfopt.app.config import Question
-from cfopt.app.models import pick
 from cfopt.app.section import Section
 from cfopt.app.tables import read_numbers
 from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
@@ -40,8 +40,12 @@ def build_features(section: Section) -> Features:
     names = [field.name for field in fields(Features)]
     given = dict(section.only(*names).content)
     for key in ("lower", "upper"):
-        if isinstance(given.get(key), dict):
-            given[key] = _by_feature(given[key])
+        value = given.get(key)
+        if isinstance(value, dict):
+            value = given[key] = _by_feature(value)
+        every = value.values() if isinstance(value, dict) else value
+        if any(isinstance(one, bool) for one in (every if np.iterable(every) else [every])):
+            raise section.error(f"{key} needs numbers, got true or false.")
     try:
         given["linear"] = [_limit(section, one) for one in given.get("linear", [])]
         return Features(**given)
@@ -70,7 +74,7 @@ def _by_feature(values: dict[str, Any]) -> dict[Any, Any]:
 
 def build_search(section: Section) -> Search:
     """A search by its name, with its knobs."""
-    name = pick(section, "search", section.take("kind", str, "Auto"), _SEARCHES)
+    name = section.pick("search", section.take("kind", str, "Auto"), _SEARCHES)
     knobs = {key: value for key, value in section.content.items() if key != "kind"}
     default = getattr(searches, name)()
     return cast(Search, _with_knobs(default, Section(knobs, section.file, section.name)))
@@ -82,11 +86,13 @@ def _with_knobs(default: Any, section: Section) -> Any:
     given: dict[str, Any] = dict(section.only(*known).content)
     for key, value in given.items():
         current = getattr(default, key)
-        if isinstance(value, dict) and is_dataclass(current):
+        if isinstance(value, bool) and not isinstance(current, bool):
+            raise section.error(f"{key} cannot be true or false.")
+        if is_dataclass(current):
             given[key] = _with_knobs(current, section.section(key))
         elif isinstance(current, Enum):
             choices = [str(one) for one in type(current)]
-            given[key] = type(current)(pick(section, key, str(value), choices))
+            given[key] = type(current)(section.pick(key, str(value), choices))
     try:
         return type(default)(**given)
     except (InputError, TypeError, ValueError) as error:
@@ -96,13 +102,14 @@ def _with_knobs(default: Any, section: Section) -> Any:
 def build_proximity(section: Section) -> Proximity:
     """`L2`, `L1` or `Latent`, with scales for the first two."""
     section.only("kind", "scale", "of")
-    kind = pick(section, "proximity", section.take("kind", str, "L2"), ("L2", "L1", "Latent"))
+    kind = section.pick("proximity", section.take("kind", str, "L2"), ("L2", "L1", "Latent"))
     scale = section.take("scale", list, None)
     if kind == "Latent":
         if scale is not None:
             raise section.error("scale is for L2 and L1; codes have none.")
-        of = pick(section, "proximity", section.take("of", str, "L2"), ("L2", "L1"))
+        of = section.pick("proximity", section.take("of", str, "L2"), ("L2", "L1"))
         return Latent(of=L2() if of == "L2" else L1())
+    section.only("kind", "scale")
     try:
         return L2(scale) if kind == "L2" else L1(scale)
     except (TypeError, ValueError) as error:  # InputError among them
@@ -114,9 +121,12 @@ def build_plausibility(section: Section) -> Plausibility | None:
     if not section.content:
         return None
     section.only("kind", "beta")
-    kind = pick(section, "plausibility", section.take("kind", str), ("Sphere", "LogLikelihood"))
+    kind = section.pick("plausibility", section.take("kind", str), ("Sphere", "LogLikelihood"))
     beta = section.take("beta", float)
-    return Sphere(beta) if kind == "Sphere" else LogLikelihood(beta)
+    try:
+        return Sphere(beta) if kind == "Sphere" else LogLikelihood(beta)
+    except InputError as error:
+        raise section.error(str(error)) from error
 
 
 def build_criterion(
@@ -131,19 +141,26 @@ def build_criterion(
         rows: which of them are explained.
     """
     section = question.section
-    kind = pick(section, "criterion", question.kind, ("Relative", "Absolute", "Epsilon"))
-    if kind == "Epsilon":
-        try:
+    try:
+        if question.kind == "Epsilon":
             return Epsilon(cast(float, question.epsilon))
-        except InputError as error:
-            raise section.error(str(error)) from error
-    problem = pipeline.problem
+        return _CONTRASTIVE[question.kind](_alternatives(question, pipeline, contexts, rows))
+    except InputError as error:
+        said = str(error)
+        raise error if said.startswith(section.place) else section.error(said) from error
+
+
+def _alternatives(
+    question: Question, pipeline: Pipeline, contexts: Tensor, rows: list[int]
+) -> Tensor:
+    """A decision for each of the chosen rows, `(R, m)`."""
+    section, problem = question.section, pipeline.problem
     if question.file is not None:
         names, width = problem.decision_names, problem.num_columns
         alternatives = _of_rows(question.file, names, width, len(contexts), rows)
     elif question.decision_of_row is not None:
         wanted = _wanted(section, "decision_of_row", question.decision_of_row, contexts, rows)
-        alternatives = pipeline.decide(contexts[wanted])
+        alternatives = _decided(problem, _costs(pipeline, contexts[wanted]))
     else:
         assert question.costs is not None
         names = cost_names(problem)
@@ -154,10 +171,34 @@ def build_criterion(
             _check_width(question.costs, costs, problem.num_costs)
             wanted = _wanted(section, "optimum_of_row", question.optimum_of_row, costs, rows)
             costs = costs[wanted]
-        alternatives = problem.solve(costs)
-    if len(alternatives) == 1:
-        alternatives = alternatives.expand(len(rows), -1)
-    return _CONTRASTIVE[kind](alternatives)
+        alternatives = _decided(problem, costs)
+    return alternatives.expand(len(rows), -1) if len(alternatives) == 1 else alternatives
+
+
+def _costs(pipeline: Pipeline, x: Tensor) -> Tensor:
+    """Predicted costs; NaN in rows for which the predictor raises an error, unless all do."""
+    try:
+        with torch.no_grad():
+            return pipeline.costs(x)
+    # Any: it is the user's model. Alone, a row that it cannot read does not stop the others.
+    except (Exception, SystemExit):
+        if len(x) == 1:
+            raise
+    costs = torch.full((len(x), pipeline.problem.num_costs), torch.nan, dtype=torch.float64)
+    for row in range(len(x)):
+        with suppress(Exception, SystemExit), torch.no_grad():
+            costs[row] = pipeline.costs(x[row : row + 1])[0].to(costs)
+    return costs
+
+
+def _decided(problem: Problem, costs: Tensor) -> Tensor:
+    """The best decisions; NaN in rows that have none, which will be rejected, unless all do."""
+    solved = problem.attempt(problem.prices(costs.to("cpu", torch.float64)))
+    if len(solved.failures) == len(costs):
+        raise InputError(f"The alternative is unknown: {solved.failures[0]}.")
+    decisions = solved.decisions.clone()
+    decisions[list(solved.failures)] = torch.nan
+    return decisions
 
 
 def cost_names(problem: Problem) -> tuple[str, ...] | None:

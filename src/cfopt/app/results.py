@@ -35,8 +35,6 @@ def write_results(
 
     Yields a line about each.
     """
-    import matplotlib.pyplot as plt
-
     write_whole(folder / "explanations.parquet", to_parquet(explanation))
     numbers = len(explanation) * (3 * explanation.x[0].numel() + 5 * explanation.costs.shape[1])
     if numbers <= _JSON:
@@ -46,19 +44,33 @@ def write_results(
             f"explanations.json is left out: it would hold {numbers:,} numbers. All of them are in "
             f"{folder / 'parts'}, and explanations.parquet has contexts and decisions."
         )
-    drawn = _drawn(explanation, work.config.output.pictures)
-    pictures = folder / "pictures"
-    if drawn:
-        pictures.mkdir(exist_ok=True)
-    for row in drawn:
-        image = io.BytesIO()
-        figure = explanation[row].plot()
-        figure.savefig(image, format="png")
-        plt.close(figure)
-        write_whole(pictures / f"row-{row:06}.png", image.getvalue())
     report = _write_report(explanation, work, folder, seconds)
+    yield from _write_pictures(explanation, work.config.output.pictures, folder / "pictures")
     yield explanation.summary()
     yield f"{report} tells it all; the rest is in {folder}."
+
+
+def _write_pictures(explanation: Explanation, most: int, folder: Path) -> Iterator[str]:
+    """Draw some rows; a picture that fails costs nothing but itself, and a line."""
+    import matplotlib.pyplot as plt
+
+    drawn = _drawn(explanation, most)
+    if drawn:
+        folder.mkdir(exist_ok=True)
+    wanted = {row: folder / f"row-{row:06}.png" for row in drawn}
+    for path in set(folder.glob("row-*.png")) - set(wanted.values()):
+        path.unlink()  # of an earlier run that was to draw more
+    for row, path in wanted.items():
+        image = io.BytesIO()
+        try:
+            explanation[row].plot().savefig(image, format="png")
+        # Any: names and numbers of all kinds are drawn here.
+        except Exception as error:
+            yield f"Row {explanation.label(row)} could not be drawn: {' '.join(str(error).split())}"
+        else:
+            write_whole(path, image.getvalue())
+        finally:
+            plt.close("all")
 
 
 def to_parquet(explanation: Explanation) -> bytes:

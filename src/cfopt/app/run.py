@@ -9,18 +9,20 @@ from pathlib import Path
 from rich.console import Console
 
 from cfopt.app.config import Config
-from cfopt.app.parts import failed_row, join, read_part, write_part
-from cfopt.app.results import search_in_words, write_results
-from cfopt.app.work import Work
-from cfopt.errors import CfoptError, InputError, StorageError
+from cfopt.app.parts import each_alone, join, read_part, write_part
+from cfopt.app.results import write_results
+from cfopt.app.work import Work, placed
+from cfopt.errors import InputError, StorageError
 from cfopt.explanation import Explanation
-from cfopt.running.folder import check_claim, claim
+from cfopt.running.folder import claim
 from cfopt.running.pace import Bar, Lines, Pace, duration
-from cfopt.types import Progress, Status, counted
+from cfopt.types import Progress
 
-_KIND = "a run of cfopt explain"
+KIND = "a run of cfopt explain"
 #: Bytes that results may take, for each number in them: parts, Parquet, JSON and report.
 _BYTES, _AT_LEAST = 60, 20_000_000
+#: Rows on which everything is tried before the run.
+_TRIED = 4
 #: Seconds between two lines where there is no terminal.
 _EVERY = 5.0
 
@@ -35,50 +37,25 @@ def run(work: Work, folder: Path, console: Console) -> Explanation:
         folder: for everything; one that holds another run is refused.
         console: where to show how far it is: a bar in a terminal, else lines.
     """
-    work.check()
-    claim(folder, work.settings, kind=_KIND, room=_room(work))
+    try_out(work)
+    claim(folder, work.settings, kind=KIND, room=room_for(work))
     return _Run(work, folder, console).go()
 
 
-def plan(work: Work, folder: Path) -> list[str]:
-    """Check everything and say what a run would do; nothing is written.
-
-    Arguments:
-        work: what to explain.
-        folder: for the results.
-    """
-    tried = work.check()
-    check_claim(folder, work.settings, kind=_KIND)
-    done = sum(len(rows) for rows in work.batches if _part(folder, rows).exists())
-    x, problem = work.contexts.x, work.pipeline.problem
-    config = work.config
-    lines = [
-        f"Contexts: {len(x)} of shape {tuple(x.shape[1:])} from {config.contexts.file}",
-        *work.notes,
-        f"Predictor: {type(work.pipeline.predictor).__name__} ({x.dtype}), "
-        f"{counted(problem.num_costs, 'cost')}",
-        f"Problem: {type(problem).__name__}, {problem.sense}imises, decisions of "
-        f"{counted(problem.num_columns, 'entry').replace('entrys', 'entries')}",
-        f"Criterion: {type(work.criterion).__name__}, margin {config.question.margin:g}",
-        f"Search: {search_in_words(work)}",
-    ]
-    if work.generative is not None:
-        lines.append(f"Generative model: {type(work.generative).__name__}, {work.plausibility}")
-    lines.append(
-        f"Would explain {counted(len(x) - done, 'row')} in batches of up to "
-        f"{max(map(len, work.batches))}{f' ({done} are done already)' if done else ''}, and write "
-        f"explanations.parquet, explanations.json, pictures and report.html to {folder}."
-    )
-    rejected = [i for i, status in enumerate(tried.status) if status is Status.REJECTED]
-    if rejected:
-        first = rejected[0]
-        lines.append(
-            f"Of the first {counted(len(tried), 'row')}, {len(rejected)} would be rejected. Row "
-            f"{tried.label(first)}: {tried.message[first]}. Nothing was written."
-        )
-    else:
-        lines.append("Everything that can be checked beforehand is in order; nothing was written.")
-    return lines
+def try_out(work: Work) -> Explanation:
+    """Try the first rows, before anything is written; raise InputError if all of them fail."""
+    rows = range(min(_TRIED, len(work)))
+    with placed(work.config):
+        try:
+            return work.trial(rows)
+        except InputError:  # the question itself cannot be posed
+            raise
+        # Any: the user's models run here. If it is one row's fault, the others shall be explained.
+        except (Exception, SystemExit):
+            found, failed = each_alone(work, rows, work.trial)
+            if failed == len(rows):
+                raise
+            return found
 
 
 class _Run:
@@ -86,7 +63,7 @@ class _Run:
 
     def __init__(self, work: Work, folder: Path, console: Console) -> None:
         self.work, self.folder, self.parts = work, folder, folder / "parts"
-        self.to_do = [rows for rows in work.batches if not _part(folder, rows).exists()]
+        self.to_do = [rows for rows in work.batches if not part_file(folder, rows).exists()]
         # Read now: damage is told before hours are spent.
         self._read([rows for rows in work.batches if rows not in self.to_do])
         sizes = [len(rows) for rows in self.to_do]
@@ -101,6 +78,8 @@ class _Run:
             with self.display:
                 if len(self.to_do) < len(self.work.batches):
                     self.display.say(f"{self._done()} of {len(self.work)} rows are done already.")
+                for note in self.work.notes:
+                    self.display.say(note)
                 for rows in self.to_do:
                     self._do(rows)
                 self.display.say("Writing the results, pictures and the report.")
@@ -127,30 +106,19 @@ class _Run:
         try:
             found = self.work.explain(rows, report)
         # Any: the user's models and solvers run here, and one row must not stop the others.
-        except Exception:
-            found = join([self._alone(row) for row in rows])
+        except (Exception, SystemExit):
+            found, _ = each_alone(self.work, rows, self.work.explain)
         seconds = time.perf_counter() - start
-        write_part(_part(self.folder, rows), found, seconds)
+        write_part(part_file(self.folder, rows), found, seconds)
         self.pace.finished(len(rows))
         name = f"rows {rows.start} to {rows.stop - 1}"
         self.display.finished(name, seconds, len(rows))
 
-    def _alone(self, row: int) -> Explanation:
-        """One row of a batch that failed."""
-        try:
-            return self.work.explain(range(row, row + 1))
-        # Any: as above; the report says what it was.
-        except Exception as error:
-            what = (
-                str(error) if isinstance(error, CfoptError) else f"{type(error).__name__}: {error}"
-            )
-            return failed_row(self.work, row, " ".join(what.split()))
-
     def _read(self, batches: Sequence[range]) -> list[tuple[Explanation, float]]:
-        return [read_part(_part(self.folder, rows), self.work, rows) for rows in batches]
+        return [read_part(part_file(self.folder, rows), self.work, rows) for rows in batches]
 
     def _done(self) -> int:
-        return sum(len(rows) for rows in self.work.batches if _part(self.folder, rows).exists())
+        return sum(len(rows) for rows in self.work.batches if part_file(self.folder, rows).exists())
 
     def _kept(self) -> str:
         """What is not lost, and how to go on."""
@@ -161,11 +129,13 @@ class _Run:
         )
 
 
-def _part(folder: Path, rows: range) -> Path:
+def part_file(folder: Path, rows: range) -> Path:
+    """Where a batch of a run is kept."""
     return folder / "parts" / f"rows-{rows.start:07}.safetensors"
 
 
-def _room(work: Work) -> int:
+def room_for(work: Work) -> int:
+    """About how many bytes the results take, at most."""
     problem = work.pipeline.problem
     numbers = 3 * work.contexts.x[0].numel() + 3 * problem.num_columns + 2 * problem.num_costs
     return _AT_LEAST + _BYTES * numbers * len(work)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -22,8 +23,10 @@ def read_toml(path: Path) -> Section:
     if not path.is_file():
         raise InputError(f"There is no configuration {path}. `cfopt init` writes an example.")
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        # Some editors begin a file with a mark of its encoding.
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    # Beside its own errors: numbers with too many digits, tables within tables without end.
+    except (ValueError, RecursionError, OSError) as error:
         raise InputError(f"{path} is no TOML file: {error}.") from error
     return Section(content, path)
 
@@ -77,7 +80,7 @@ class Section:
             return found
         value = self.content[key]
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
+            value = float(value) if abs(value) < 2**1000 else math.inf
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise self.error(f"{key} needs {_NAMES.get(kind, kind.__name__)}, got {value!r:.60}.")
         return value
@@ -98,6 +101,14 @@ class Section:
         """A table within; an empty one where there is none."""
         name = f"{self.name}.{key}" if self.name else key
         return Section(self.take(key, dict, {}), self.file, name)
+
+    def pick(self, what: str, name: str, known: Iterable[str]) -> str:
+        """The known name that is meant, whatever its case; else a mistake of this table."""
+        names = list(known)
+        found = next((one for one in names if one.lower() == name.lower()), None)
+        if found is None:
+            raise self.error(nearest(what, name, names))
+        return found
 
     def one_of(self, *keys: str) -> str:
         """Which of some keys is given; exactly one must be."""

@@ -36,9 +36,20 @@ def read_table(path: Path) -> pd.DataFrame | np.ndarray[Any, Any]:
     except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InputError(f"{path} cannot be read: {reason}") from error
-    if not len(table):
+    if isinstance(table, pd.DataFrame) and path.suffix.lower() == ".csv":
+        _check_header(table, path)
+    if np.ndim(table) and not len(table):
         raise InputError(f"{path} has no rows.")
     return table
+
+
+def _check_header(table: pd.DataFrame, path: Path) -> None:
+    """A first column without a name would be taken for the names of rows, and shift the others."""
+    if not isinstance(table.index, pd.RangeIndex):
+        raise InputError(
+            f"{path}: its rows have more fields than its line of column names. Give each column a "
+            "name, or drop the separator at the ends of lines."
+        )
 
 
 def read_numbers(path: Path, names: tuple[str, ...] | None = None) -> np.ndarray[Any, Any]:
@@ -54,9 +65,16 @@ def read_numbers(path: Path, names: tuple[str, ...] | None = None) -> np.ndarray
         if names is not None and not {str(column) for column in table.columns}.isdisjoint(names):
             table = select(table, names, path)
         return numeric(table, path).to_numpy(dtype=np.float64, na_value=np.nan)
-    if table.dtype.kind not in "fiub":
-        raise InputError(f"{path} needs numbers, got {table.dtype}.")
-    return table
+    return check_numbers(table, path)
+
+
+def check_numbers(array: np.ndarray[Any, Any], path: Path) -> np.ndarray[Any, Any]:
+    """The array, if it holds real numbers and has an axis."""
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{path} needs real numbers, got {array.dtype}.")
+    if array.ndim == 0:
+        raise InputError(f"{path} needs an array with rows, got a single number.")
+    return array
 
 
 def select(table: pd.DataFrame, names: tuple[str, ...] | None, path: Path) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,13 +14,14 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from cfopt.app.config import Config
-from cfopt.app.models import build_module, build_problem, pick
+from cfopt.app.models import build_module, build_problem
 from cfopt.app.question import build_features, cost_names
+from cfopt.app.section import Section
 from cfopt.app.tables import read_numbers, read_table, select
 from cfopt.app.trust import Trust
-from cfopt.errors import InputError
+from cfopt.errors import CfoptError, InputError
 from cfopt.features import Features
-from cfopt.files import write_whole
+from cfopt.files import check_room, write_whole
 from cfopt.generative import VAE, TabularVAE, Training, train
 from cfopt.images import as_read
 from cfopt.predictors import MSE, SPOPlus, fit
@@ -64,72 +66,130 @@ def train_model(
         on_epoch: called with the number of each epoch and its validation loss.
     """
     section, trust = config.training.only(*_KEYS), Trust(trusted, config.path.parent)
-    if to.exists():
-        raise InputError(f"{to} is there already. Pass another file with --to.")
-    features = build_features(config.features)
-    contexts = _contexts(section.path("contexts"), features)
-    epochs, seed = section.take("epochs", int, 100), section.take("seed", int, 0)
-    rate = section.take("learning_rate", float, 1e-2 if not generative else 1e-3)
-    size = section.take("batch_size", int, 32)
-    order = torch.randperm(len(contexts), generator=torch.Generator().manual_seed(seed))
+    _check_target(to)
+    plan = _plan(section, generative)
+    contexts = _contexts(section, build_features(config.features))
+    order = torch.randperm(len(contexts), generator=torch.Generator().manual_seed(plan.seed))
     held = max(2, len(order) // 5)
     if len(order) < held + 2:
         raise section.error(f"training needs at least 4 contexts, got {len(order)}.")
     learnt, judged = order[held:], order[:held]
     best: list[float] = []
-    said: list[str] = []
 
     def told(number: int, loss: float) -> None:
         best.append(loss)
         on_epoch(number, loss)
 
-    model: nn.Module
-    if generative:
-        model = vae = _vae(config, trust, contexts[learnt])
-        alpha = section.take("alpha", float, 0.0)
-        plan = Training(alpha=alpha, epochs=epochs, learning_rate=rate, batch_size=size, seed=seed)
-        phi = build_module(config.predictor, trust) if alpha > 0 else None
+    kind = _train_vae if generative else _train_predictor
+    try:
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
-            history = train(vae, contexts[learnt], contexts[judged], plan, predictor=phi)
-        said = [str(warning.message) for warning in heard]
-        for epoch in history:
-            told(epoch.number, epoch.validation)
-    else:
-        # What its owner declares of it is no part of its weights.
-        source = replace(config.predictor, affine=False)
-        model = build_module(source, trust, with_weights=False)
-        problem = build_problem(config.problem, trust)
-        named = read_numbers(section.path("costs"), cost_names(problem))
-        costs = torch.as_tensor(named, dtype=torch.float32)
-        if len(costs) != len(contexts):
-            raise section.error(f"{len(contexts)} contexts need as many costs, got {len(costs)}.")
-        kind = pick(section, "loss", section.take("loss", str, "MSE"), ("MSE", "SPO+"))
-        loss = MSE() if kind == "MSE" else SPOPlus(problem)
-        fit(
-            model,
-            contexts[learnt],
-            costs[learnt],
-            loss,
-            epochs=epochs,
-            learning_rate=rate,
-            batch_size=size,
-            validation=(contexts[judged], costs[judged]),
-            generator=torch.Generator().manual_seed(seed),
-            on_epoch=told,
-        )
+            model = kind(config, trust, plan, contexts, learnt, judged, told)
+    # What models and optimisers say of numbers and shapes that do not suit them.
+    except (RuntimeError, ValueError, IndexError) as error:
+        if isinstance(error, CfoptError):
+            raise
+        raise section.error(
+            f"the model cannot be trained: {' '.join(str(error).split())}"
+        ) from error
+    if not math.isfinite(min(best)):
+        raise section.error("the training diverged; pass a smaller learning_rate.")
     _save(model, to)
-    return Trained(to, len(learnt), min(best), tuple(said))
+    return Trained(to, len(learnt), min(best), tuple(str(one.message) for one in heard))
 
 
-def _contexts(path: Path, features: Features) -> Tensor:
+def _check_target(to: Path) -> None:
+    if to.suffix != ".safetensors":
+        raise InputError(f"--to needs a file that ends with .safetensors, got {to}.")
+    if to.exists():
+        raise InputError(f"{to} is there already. Pass another file with --to.")
+    check_room(to.absolute().parent, 0)
+
+
+def _plan(section: Section, generative: bool) -> Training:
+    """How to train, from the table; checked before anything is read."""
+    rate = section.take("learning_rate", float, 1e-3 if generative else 1e-2)
+    least = {"epochs": (100, 1), "batch_size": (32, 1), "seed": (0, 0)}
+    knobs = {key: section.take(key, int, usual) for key, (usual, _) in least.items()}
+    for key, (_, low) in least.items():
+        if not low <= knobs[key] < 2**63:
+            raise section.error(f"{key} needs to be at least {low}, got {knobs[key]}.")
+    if not 0 < rate < math.inf:
+        raise section.error(f"learning_rate needs to be a number above 0, got {rate}.")
+    try:
+        return Training(alpha=section.take("alpha", float, 0.0), learning_rate=rate, **knobs)
+    except InputError as error:
+        raise section.error(str(error)) from error
+
+
+def _train_vae(
+    config: Config,
+    trust: Trust,
+    plan: Training,
+    contexts: Tensor,
+    learnt: Tensor,
+    judged: Tensor,
+    told: Callable[[int, float], None],
+) -> nn.Module:
+    vae = _vae(config, trust, contexts[learnt])
+    # In the precision of the contexts, which pass through both.
+    phi = build_module(config.predictor, trust).float() if plan.alpha > 0 else None
+    for epoch in train(vae, contexts[learnt], contexts[judged], plan, predictor=phi):
+        told(epoch.number, epoch.validation)
+    return vae
+
+
+def _train_predictor(
+    config: Config,
+    trust: Trust,
+    plan: Training,
+    contexts: Tensor,
+    learnt: Tensor,
+    judged: Tensor,
+    told: Callable[[int, float], None],
+) -> nn.Module:
+    section = config.training
+    # What its owner declares of it is no part of its weights.
+    model = build_module(replace(config.predictor, affine=False), trust, with_weights=False)
+    problem = build_problem(config.problem, trust)
+    path = section.path("costs")
+    costs = torch.as_tensor(read_numbers(path, cost_names(problem)), dtype=torch.float32)
+    if len(costs) != len(contexts):
+        raise section.error(f"{len(contexts)} contexts need as many costs, got {len(costs)}.")
+    _check_finite(section, path, costs)
+    kind = section.pick("loss", section.take("loss", str, "MSE"), ("MSE", "SPO+"))
+    fit(
+        model,
+        contexts[learnt],
+        costs[learnt],
+        MSE() if kind == "MSE" else SPOPlus(problem),
+        epochs=plan.epochs,
+        learning_rate=plan.learning_rate,
+        batch_size=plan.batch_size,
+        validation=(contexts[judged], costs[judged]),
+        generator=torch.Generator().manual_seed(plan.seed),
+        on_epoch=told,
+    )
+    return model
+
+
+def _check_finite(section: Section, path: Path, values: Tensor) -> None:
+    broken = (~values.flatten(1).isfinite().all(1)).nonzero().flatten().tolist()
+    if broken:
+        raise section.error(f"{path}: row {broken[0]} has values that are missing or not finite.")
+
+
+def _contexts(section: Section, features: Features) -> Tensor:
+    path = section.path("contexts")
     names = None if features.names is None else tuple(features.names)
     table = read_table(path)
     if isinstance(table, pd.DataFrame):
-        return torch.tensor(select(table, names, path).to_numpy(), dtype=torch.float32)
-    contexts = torch.tensor(read_numbers(path))
+        contexts = torch.tensor(select(table, names, path).to_numpy())
+    else:
+        contexts = torch.tensor(read_numbers(path))
     if contexts.ndim == 4:  # as they will be explained
         contexts = as_read(contexts, None, None, torch.float32)
+    _check_finite(section, path, contexts)
     return contexts.float()
 
 

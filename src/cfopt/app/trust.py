@@ -72,18 +72,18 @@ class Trust:
             self.need(section, f"{path!r} may run code that is neither of cfopt nor of torch.nn")
         try:
             within = self._import(module)
-        # Any: importing runs the user's own code.
-        except Exception as error:
+        # Any: importing runs the user's own code, which may also want to end the process.
+        except (Exception, SystemExit) as error:
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             raise section.error(f"{path!r} cannot be imported: {reason}") from error
-        names = [known for known in dir(within) if not known.startswith("_")]
+        names = [known for known in dir(within) if self.given or not known.startswith("_")]
         if name not in names:
             hint = nearest("name", name, names).split(" There are:")[0]
             raise section.error(f"{path!r} cannot be imported: {hint} (in {module})")
         found: Callable[..., Any] = getattr(within, name)
         if not callable(found):
             raise section.error(f"{path!r} is a {type(found).__name__}, not a class.")
-        if not _is_known(found):
+        if not is_known(found):
             self.need(section, f"{path!r} is no model or problem of cfopt or torch.nn")
         return found
 
@@ -96,7 +96,7 @@ class Trust:
         return import_module(module)
 
 
-def _is_known(found: Any) -> bool:
+def is_known(found: Any) -> bool:
     """Whether building it runs nothing but code of cfopt and torch, however it was named."""
     if not str(getattr(found, "__module__", "")).startswith(_KNOWN):
         return False

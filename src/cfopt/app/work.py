@@ -10,8 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor
 
@@ -25,28 +23,24 @@ from cfopt.app.question import (
     build_proximity,
     build_search,
 )
+from cfopt.app.reading import chosen_rows, read_contexts, read_more
 from cfopt.app.section import Section
-from cfopt.app.tables import read_table, select
 from cfopt.app.trust import Trust, digest, source_digest
 from cfopt.contexts import Contexts
 from cfopt.criteria import Criterion
 from cfopt.errors import InputError, PredictorError
 from cfopt.explain import explain
 from cfopt.explanation import Explanation
-from cfopt.features import Features
 from cfopt.generative.base import GenerativeModel
 from cfopt.pipeline import Pipeline
 from cfopt.plausibility import Plausibility
 from cfopt.proximity import Proximity
-from cfopt.running.names import nearest
 from cfopt.search import Search
 from cfopt.search.trial import Trial
 from cfopt.types import Progress
 
 #: Rows explained at once: the first batch, and the largest of vectors and of images.
 _FIRST, _VECTORS, _IMAGES = 16, 128, 16
-#: Rows on which everything is tried before the run.
-_TRIED = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,14 +87,10 @@ class Work:
         """Explain some rows."""
         return self._explain(rows, self.search, on_progress)
 
-    def check(self) -> Explanation:
-        """Try everything but the search on the first rows; what raises here would do so later.
-
-        Returns these rows, of which some may be rejected.
-        """
+    def trial(self, rows: range) -> Explanation:
+        """Try everything but the search on some rows: what raises here would do so later."""
         tried = replace(self, reference=None)  # which is a search of its own
-        with _tried(self.config):
-            return tried._explain(range(min(_TRIED, len(self))), Trial(self.search))
+        return tried._explain(rows, Trial(self.search))
 
     def _explain(
         self,
@@ -127,17 +117,17 @@ class Work:
 
 
 @contextmanager
-def _tried(config: Config) -> Iterator[None]:
-    """The user's models and solvers run here: what they raise is told with its place."""
+def placed(config: Config) -> Iterator[None]:
+    """The user's models and solvers run within: what they raise is told with its place."""
     try:
         yield
     except InputError as error:
-        placed = str(error).startswith(str(config.path))
-        raise error if placed else InputError(f"{config.path}: {error}") from error
+        has_place = str(error).startswith(str(config.path))
+        raise error if has_place else InputError(f"{config.path}: {error}") from error
     except PredictorError as error:
         raise config.predictor.section.error(str(error)) from error
-    # Any: it is their code.
-    except Exception as error:
+    # Any: it is their code, which may also want to end the process.
+    except (Exception, SystemExit) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(f"{config.path}: the pipeline fails on its contexts: {reason}") from error
 
@@ -162,18 +152,20 @@ def load(config: Config, trusted: bool) -> Work:
     search, proximity = build_search(config.search), build_proximity(config.proximity)
     plausibility = build_plausibility(config.plausibility)
     problem = build_problem(config.problem, trust)
-    pipeline = Pipeline(build_module(config.predictor, trust), problem)
+    predictor = build_module(config.predictor, trust)
+    pipeline = Pipeline(predictor, problem)
     generative = None
     if config.generative is not None:
-        generative = cast(GenerativeModel, build_module(config.generative, trust))
-    every, labels, notes = _read_contexts(config, features, pipeline, generative)
-    rows = _chosen(config, len(every.x))
+        model = build_module(config.generative, trust)
+        # In the predictor's precision: contexts pass through both.
+        dtype = next((weight.dtype for weight in predictor.parameters()), None)
+        generative = cast(GenerativeModel, model if dtype is None else model.to(dtype))
+    every, labels, notes = read_contexts(config.contexts, features, pipeline, generative)
+    rows = chosen_rows(config.contexts, len(every.x))
     chosen = torch.tensor(rows)
-    reference = None
-    if config.reference is not None:
-        known = _table(config.reference, every.features, None)[0]
-        reference = every.alike(known, pipeline)
-    with _tried(config):
+    known = config.reference
+    reference = None if known is None else read_more(known, every, pipeline)
+    with placed(config):
         criterion = build_criterion(config.question, pipeline, every.x, rows)
     return Work(
         config,
@@ -190,65 +182,11 @@ def load(config: Config, trusted: bool) -> Work:
     )
 
 
-def _read_contexts(
-    config: Config, features: Features, pipeline: Pipeline, generative: GenerativeModel | None
-) -> tuple[Contexts, list[Any], list[str]]:
-    source = config.contexts
-    table, labels, notes = _table(source.file, features, source.label)
-    shape = getattr(generative, "context_shape", None)
-    try:
-        contexts = Contexts.of(table, pipeline, features, shape=shape)
-    except InputError as error:
-        raise source.section.error(f"{source.file}: {error}") from error
-    return contexts, labels, notes
-
-
-def _table(path: Path, features: Features, label: str | None) -> tuple[Any, list[Any], list[str]]:
-    """Contexts of a file, what rows are called, and what was left out."""
-    table = read_table(path)
-    if isinstance(table, np.ndarray):
-        if label is not None:
-            raise InputError(f"{path} has no columns, so that none can be the label {label!r}.")
-        if table.ndim in (1, 3):
-            table = table[None]
-        return table, list(range(len(table))), []
-    labels: list[Any] = list(range(len(table)))
-    if label is not None:
-        labels = _labels(table, label, path)
-        table = table.drop(columns=label)
-    names = None if features.names is None else tuple(features.names)
-    picked = select(table, names, path)
-    left = [str(column) for column in table.columns if str(column) not in picked.columns]
-    notes = [f"{path.name}: left out, as no feature: {', '.join(left)}"] if left else []
-    return picked, labels, notes
-
-
-def _labels(table: pd.DataFrame, label: str, path: Path) -> list[Any]:
-    """What rows are called: the values of a column, which is no feature."""
-    if label not in table.columns:
-        names = [str(column) for column in table.columns]
-        raise InputError(f"{path}: {nearest('column', label, names)}")
-    return [str(value) for value in table[label]]
-
-
-def _chosen(config: Config, total: int) -> list[int]:
-    rows = config.contexts.rows
-    if rows is None:
-        return list(range(total))
-    if isinstance(rows, int):
-        return list(range(min(rows, total)))
-    beyond = [row for row in rows if row >= total]
-    if beyond:
-        raise config.contexts.section.error(
-            f"rows names row {beyond[0]}, but {config.contexts.file} has rows 0 to {total - 1}."
-        )
-    return list(rows)
-
-
 def _settings(config: Config, trust: Trust) -> dict[str, Any]:
     """What was asked for, and digests of all files and classes that it names."""
     question, problem = config.question, config.problem
-    files = [config.contexts.file, config.reference, question.file, question.costs, problem.file]
+    files = [config.contexts.file, question.file, question.costs, problem.file]
+    files += [config.reference.file] if config.reference is not None else []
     files += [problem.section.file.parent / name for name in _named_files(problem.arguments)]
     sources: list[tuple[Section, str | None]] = [(problem.section, problem.built)]
     models: list[ModelSource] = [config.predictor]

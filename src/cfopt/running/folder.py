@@ -25,22 +25,21 @@ def claim(folder: Path, settings: Mapping[str, Any], *, kind: str, room: int) ->
         kind: of run, such as "a reproduction".
         room: bytes that must be free.
     """
-    check_claim(folder, settings, kind=kind)
+    check_claim(folder, settings, kind=kind, room=room)
     path = folder / SETTINGS
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        check_room(folder, room)
         if not path.exists():
             write_whole(path, json.dumps(settings, indent=1, default=str).encode())
     except OSError as error:
         raise InputError(f"The folder {folder} cannot be used: {error}.") from error
 
 
-def check_claim(folder: Path, settings: Mapping[str, Any], *, kind: str) -> None:
+def check_claim(folder: Path, settings: Mapping[str, Any], *, kind: str, room: int) -> None:
     """Raise InputError unless `claim` could take a folder; nothing is written.
 
     Arguments:
-        folder, settings, kind: as for `claim`.
+        folder, settings, kind, room: as for `claim`.
     """
     path = folder / SETTINGS
     try:
@@ -54,6 +53,7 @@ def check_claim(folder: Path, settings: Mapping[str, Any], *, kind: str) -> None
                 f"{folder} holds files, but no {SETTINGS} of {kind}. Pass an empty or a new folder "
                 "with --out."
             )
+        check_room(next(one for one in (folder, *folder.absolute().parents) if one.exists()), room)
     except OSError as error:
         raise InputError(f"The folder {folder} cannot be used: {error}.") from error
 

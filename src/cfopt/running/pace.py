@@ -58,8 +58,8 @@ class Pace:
     @property
     def share(self) -> float:
         """The part that is done, from 0 to 1."""
-        rest = self._whole - self._done - self._running
-        return 1 - rest / self._whole if self._whole > 0 and rest > 1e-9 * self._whole else 1.0
+        done = self._done + self._running
+        return done / self._whole if done < (1 - 1e-9) * self._whole else 1.0
 
     @property
     def rate(self) -> float:
@@ -213,4 +213,4 @@ class _Times(ProgressColumn):
 
 def _percent(pace: Pace) -> str:
     # Rounded down: 100% is said of what is done.
-    return f"{int(100 * pace.share):3}%"
+    return f"{int(100 * pace.share + 1e-9):3}%"  # 29 of 100 is not 28%

@@ -1,0 +1,83 @@
+"""A dry run: everything that can be checked beforehand, and what would be done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cfopt.app.parts import read_part
+from cfopt.app.results import search_in_words
+from cfopt.app.run import KIND, part_file, room_for, try_out
+from cfopt.app.work import Work
+from cfopt.domain import Domain
+from cfopt.explanation import Explanation
+from cfopt.running.folder import check_claim
+from cfopt.types import Status, counted
+
+
+def plan(work: Work, folder: Path) -> list[str]:
+    """Check everything and say what a run would do; nothing is written.
+
+    Arguments:
+        work: what to explain.
+        folder: for the results.
+    """
+    tried = try_out(work)
+    check_claim(folder, work.settings, kind=KIND, room=room_for(work))
+    finished = [rows for rows in work.batches if part_file(folder, rows).exists()]
+    for rows in finished:  # a damaged one is told
+        read_part(part_file(folder, rows), work, rows)
+    done = sum(map(len, finished))
+    x, problem, config = work.contexts.x, work.pipeline.problem, work.config
+    lines = [
+        f"Contexts: {len(x)} of shape {tuple(x.shape[1:])} from {config.contexts.file}",
+        *work.notes,
+        f"Predictor: {type(work.pipeline.predictor).__name__} ({x.dtype}), "
+        f"{counted(problem.num_costs, 'cost')}",
+        f"Problem: {type(problem).__name__}, {problem.sense}imises, decisions of "
+        f"{counted(problem.num_columns, 'entry').replace('entrys', 'entries')}",
+        f"Criterion: {type(work.criterion).__name__}, margin {config.question.margin:g}",
+        f"Search: {search_in_words(work)}",
+    ]
+    if work.generative is not None:
+        lines.append(f"Generative model: {type(work.generative).__name__}, {work.plausibility}")
+    lines.append(
+        f"Would explain {counted(len(x) - done, 'row')} in batches of up to "
+        f"{max(map(len, work.batches))}{f' ({done} are done already)' if done else ''}, and write "
+        f"explanations.parquet, explanations.json, pictures and report.html to {folder}."
+    )
+    return [*lines, _verdict(work, tried)]
+
+
+def _verdict(work: Work, tried: Explanation) -> str:
+    rejected = _rejected(work, tried)
+    if not rejected:
+        return (
+            f"Everything that can be checked beforehand is in order (the pipeline was tried on "
+            f"{counted(len(tried), 'row')}); nothing was written."
+        )
+    first = min(rejected)
+    label = work.contexts.labels[first] if work.contexts.labels else first
+    return (
+        f"Of {counted(len(work), 'row')}, at least {len(rejected)} would be rejected. Row {label}: "
+        f"{rejected[first]}. Nothing was written."
+    )
+
+
+def _rejected(work: Work, tried: Explanation) -> dict[int, str]:
+    """Rows that will be rejected, and why: all with bad contexts, and some of those tried."""
+    x, finite = work.contexts.x, work.contexts.finite.tolist()
+    domain = Domain.of(work.contexts.features, x)
+    faults = [""] * len(x) if domain is None else domain.faults(x)
+    rejected = {
+        row: f"the context itself is not allowed: {fault}"
+        for row, fault in enumerate(faults)
+        if fault
+    }
+    rejected |= {
+        row: "the context has values that are not finite" for row, ok in enumerate(finite) if not ok
+    }
+    return rejected | {
+        row: tried.message[row]
+        for row, status in enumerate(tried.status)
+        if status is Status.REJECTED
+    }

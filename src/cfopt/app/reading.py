@@ -1,0 +1,122 @@
+"""Contexts of a file: numbers, names and labels, and which rows are meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from torch import Tensor
+
+from cfopt.app.config import TableSource
+from cfopt.app.tables import check_numbers, read_table, select
+from cfopt.contexts import Contexts
+from cfopt.errors import InputError
+from cfopt.features import Features
+from cfopt.generative.base import GenerativeModel
+from cfopt.pipeline import Pipeline
+from cfopt.running.names import nearest
+
+#: How many channels an image may have to be known as one.
+_CHANNELS = (1, 3, 4)
+
+
+def read_contexts(
+    source: TableSource,
+    features: Features,
+    pipeline: Pipeline,
+    generative: GenerativeModel | None,
+) -> tuple[Contexts, list[Any], list[str]]:
+    """All contexts of a file, what rows are called, and notes on what was left out.
+
+    Arguments:
+        source: the file.
+        features: what is known of them.
+        pipeline: that reads them.
+        generative: a model that may declare their shape.
+    """
+    shape = getattr(generative, "context_shape", None)
+    try:
+        table, labels, notes = _table(source.file, features, source.label)
+        return Contexts.of(table, pipeline, features, shape=shape), labels, notes
+    except InputError as error:
+        raise source.section.error(_with_file(source.file, error)) from error
+
+
+def read_more(source: TableSource, like: Contexts, pipeline: Pipeline) -> Tensor:
+    """Further contexts of the same kind, `(N, ...)`.
+
+    Arguments:
+        source: the file.
+        like: the contexts that they go with.
+        pipeline: that reads them.
+    """
+    try:
+        return like.alike(_table(source.file, like.features, None)[0], pipeline)
+    except InputError as error:
+        raise source.section.error(_with_file(source.file, error)) from error
+
+
+def _with_file(path: Path, error: InputError) -> str:
+    said = str(error)
+    return said if str(path) in said else f"{path}: {said}"
+
+
+def _table(path: Path, features: Features, label: str | None) -> tuple[Any, list[Any], list[str]]:
+    """Contexts of a file, what rows are called, and what was left out."""
+    table = read_table(path)
+    if isinstance(table, np.ndarray):
+        if label is not None:
+            raise InputError(f"{path} has no columns, so that none can be the label {label!r}.")
+        table = _batch(check_numbers(table, path), path)
+        return table, list(range(len(table))), []
+    labels: list[Any] = list(range(len(table)))
+    if label is not None:
+        labels = _labels(table, label, path)
+        table = table.drop(columns=label)
+    names = None if features.names is None else tuple(features.names)
+    picked = select(table, names, path)
+    left = [str(column) for column in table.columns if str(column) not in picked.columns]
+    notes = [f"{path.name}: left out, as no feature: {', '.join(left)}"] if left else []
+    return picked, labels, notes
+
+
+def _batch(array: np.ndarray[Any, Any], path: Path) -> np.ndarray[Any, Any]:
+    """An array with an axis of rows: a vector or one image becomes a batch of one."""
+    if array.ndim == 3 and not {array.shape[0], array.shape[2]} & set(_CHANNELS):
+        raise InputError(
+            f"{path} needs images as (rows, channels, height, width), or one image with 1, 3 or 4 "
+            f"channels; got shape {array.shape}. Grey images are (rows, 1, height, width)."
+        )
+    return array[None] if array.ndim in (1, 3) else array
+
+
+def _labels(table: pd.DataFrame, label: str, path: Path) -> list[Any]:
+    """What rows are called: the values of a column, which is no feature."""
+    if label not in table.columns:
+        names = [str(column) for column in table.columns]
+        raise InputError(f"{path}: {nearest('column', label, names)}")
+    return [
+        str(value) if pd.notna(value) else f"row {row}" for row, value in enumerate(table[label])
+    ]
+
+
+def chosen_rows(source: TableSource, total: int) -> list[int]:
+    """The numbers of the rows that are meant.
+
+    Arguments:
+        source: which ones.
+        total: how many the file has.
+    """
+    rows = source.rows
+    if rows is None:
+        return list(range(total))
+    if isinstance(rows, int):
+        return list(range(min(rows, total)))
+    beyond = [row for row in rows if row >= total]
+    if beyond:
+        raise source.section.error(
+            f"rows names row {beyond[0]}, but {source.file} has rows 0 to {total - 1}."
+        )
+    return list(rows)

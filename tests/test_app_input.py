@@ -1,0 +1,244 @@
+"""What a user may get wrong in a configuration and its files: told in a line, nothing lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tests.commands import cf, change, refused, results
+
+import cfopt
+from cfopt.running.pace import Pace
+from cfopt.types import Status
+
+#: A predictor that cannot read contexts with a certain rain.
+_MOODY = """
+import torch
+class Net(torch.nn.Linear):
+    def forward(self, x):
+        if (x[:, 0] == {rain}).any():
+            {does}
+        return super().forward(x)
+"""
+
+
+def moody(example: Path, row: int, does: str, name: str) -> None:
+    """Make the example's predictor fail in one row."""
+    rain = pd.read_csv(example.parent / "contexts.csv")["rain"][row]
+    (example.parent / f"{name}.py").write_text(_MOODY.format(rain=rain, does=does))
+    change(example, "torch.nn.Linear", f"{name}.Net")
+
+
+@pytest.mark.parametrize(
+    ("does", "said"), [("raise KeyError('mood')", "mood"), ("raise SystemExit(3)", "SystemExit: 3")]
+)
+def test_a_row_that_fails_at_once_does_not_stop_the_others(
+    example: Path, does: str, said: str
+) -> None:
+    moody(example, 1, does, f"moody_{len(does)}")
+    change(example, "decision_of_row = 0", "decision_of_row = [0, 0, 1, 0, 0, 0, 0, 0, 0, 0]")
+    done = cf("explain", example, "--trust")
+    assert done.exit_code == 0, done.output
+    e = results(example.parent / "results")
+    # Row 2 asks for what is decided in row 1, which is unknown.
+    assert [row for row, s in enumerate(e.status) if s is Status.REJECTED] == [1, 2]
+    assert said in e.message[1]
+    assert "alternative" in e.message[2]
+    assert e.valid.sum() == 8
+
+
+def test_a_pipeline_that_fails_everywhere_is_told_before_anything_is_written(
+    example: Path,
+) -> None:
+    moody(example, 0, "pass\n        raise KeyError('mood')", "moody_everywhere")
+    refused(cf("explain", example, "--trust"), "mood")
+    assert not (example.parent / "results").exists()
+
+
+def test_true_costs_that_are_missing_in_a_row_cost_that_row(example: Path) -> None:
+    costs = pd.read_csv(example.parent / "costs.csv")
+    costs.iloc[3, 5] = np.nan
+    costs.to_csv(example.parent / "costs.csv", index=False)
+    change(example, "decision_of_row = 0", 'optimum_of_row = "own"\ncosts = "costs.csv"')
+    assert cf("explain", example).exit_code == 0
+    e = results(example.parent / "results")
+    assert [row for row, s in enumerate(e.status) if s is Status.REJECTED] == [3]
+
+
+def test_rows_with_more_fields_than_the_header_are_refused(example: Path) -> None:
+    lines = (example.parent / "contexts.csv").read_text().splitlines()
+    shifted = [lines[0], *(f"{line},7" for line in lines[1:])]
+    (example.parent / "contexts.csv").write_text("\n".join(shifted))
+    refused(cf("explain", example), "[contexts]", "contexts.csv", "more fields than its line")
+
+
+@pytest.mark.parametrize(
+    ("array", "said"),
+    [
+        (np.ones((3, 4)) * 1j, "real numbers"),
+        (np.array(["2026-01-01"], dtype="datetime64[D]"), "real numbers"),
+        (np.array(4.0), "a single number"),
+        (np.ones((6, 5, 5)), "(rows, 1, height, width)"),
+    ],
+)
+def test_arrays_that_are_no_contexts_are_refused(
+    example: Path, array: np.ndarray, said: str
+) -> None:
+    np.save(example.parent / "x.npy", array)
+    change(example, 'file = "contexts.csv"\nlabel = "day"', 'file = "x.npy"')
+    refused(cf("explain", example), "[contexts]", "x.npy", said)
+
+
+def test_a_dry_run_looks_at_every_row_the_room_and_what_is_done(
+    example: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cf("explain", example).exit_code == 0
+    part = next((example.parent / "results" / "parts").iterdir())
+    part.write_bytes(part.read_bytes()[:50])
+    refused(cf("explain", example, "--dry-run"), part.name)
+    table = pd.read_csv(example.parent / "contexts.csv")
+    table.loc[8, "rain"], table.loc[9, "traffic"] = np.nan, 99
+    table.to_csv(example.parent / "contexts.csv", index=False)
+    told = cf("explain", example, "--dry-run", "--out", example.parent / "new").output
+    assert "Of 10 rows, at least 2 would be rejected. Row next Tue: the context has values" in told
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
+    refused(cf("explain", example, "--out", example.parent / "new"), "has room for 0.0 MB")
+    refused(cf("explain", example, "--dry-run", "--out", example.parent / "new"), "has room for")
+    assert not (example.parent / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("decision_of_row = 0", 'decision_of_row = 0\ncosts = "costs.csv"', "no key 'costs'"),
+        ("decision_of_row = 0", "decision_of_row = 0\nepsilon = 0.1", "no key 'epsilon'"),
+        ('kind = "Absolute"', 'kind = "Epsilonn"', "no criterion 'Epsilonn'. Did you mean"),
+        ('kind = "L2"', 'kind = "L2"\nof = "L1"', "no key 'of'"),
+        ('kind = "Auto"', 'kind = "Auto"\nmdmm = 3', "mdmm needs a table"),
+        ('kind = "Auto"', 'kind = "MDMM"\nstep = true', "step cannot be true or false"),
+        ("rain = 0,", "rain = true,", "lower needs numbers"),
+        ("decision_of_row = 0", 'alternatives = "nope.csv"', "[criterion]"),
+        ("# [reference]", '[reference]\nfile = "nope.csv"\n#', "[reference]"),
+        ("decision_of_row = 0", "decision_of_row = 0\nmargin = 1" + "0" * 400, "margin"),
+        ("pictures = 0", "pictures = 1" + "0" * 5000, "is no TOML file"),
+    ],
+)
+def test_what_would_be_ignored_or_misread_is_refused(
+    example: Path, old: str, new: str, said: str
+) -> None:
+    change(example, old, new)
+    refused(cf("explain", example), str(example), said)
+
+
+def test_a_configuration_may_begin_with_a_mark_of_its_encoding(example: Path) -> None:
+    example.write_bytes(b"\xef\xbb\xbf" + example.read_bytes())
+    assert cf("explain", example, "--dry-run").exit_code == 0
+
+
+def test_weights_that_are_missing_or_not_finite_are_refused_whoever_is_trusted(
+    example: Path,
+) -> None:
+    weights = load_file(example.parent / "weights.safetensors")
+    weights["bias"][3] = torch.nan
+    save_file(weights, example.parent / "weights.safetensors")
+    refused(cf("explain", example), "[predictor]", "bias has NaN")
+    (example.parent / "weights.safetensors").write_bytes(b"no")
+    refused(cf("explain", example), "[predictor]", "weights.safetensors")
+    change(example, 'weights = "weights.safetensors"\n', "")
+    refused(cf("explain", example, "--trust"), "weights is missing")
+
+
+def test_a_picture_that_cannot_be_drawn_costs_nothing_else(
+    example: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(example, "pictures = 0", "pictures = 3")
+    plot = cfopt.Explanation.plot
+
+    def fails(self: cfopt.Explanation, path: object = None) -> object:
+        if self.label(0) == "Mon":
+            raise ValueError("no\nink")
+        return plot(self, path)
+
+    monkeypatch.setattr(cfopt.Explanation, "plot", fails)
+    done = cf("explain", example)
+    assert done.exit_code == 0, done.output
+    assert "Row Mon could not be drawn: no ink" in done.output
+    out = example.parent / "results"
+    assert (out / "report.html").exists()
+    assert len(list((out / "pictures").iterdir())) == 2
+    change(example, "pictures = 3", "pictures = 1")
+    monkeypatch.undo()
+    assert cf("explain", example).exit_code == 0
+    assert [path.name for path in (out / "pictures").iterdir()] == ["row-000000.png"]
+
+
+def test_empty_labels_and_columns_that_are_left_out_are_told(example: Path) -> None:
+    table = pd.read_csv(example.parent / "contexts.csv").assign(driver="Eve")
+    table.loc[2, "day"] = None
+    table.to_csv(example.parent / "contexts.csv", index=False)
+    done = cf("explain", example)
+    assert "left out, as no feature: driver" in done.output
+    labels = results(example.parent / "results").labels
+    assert labels is not None
+    assert labels[2] == "row 2"
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("epochs = 0", "epochs needs to be at least 1"),
+        ("batch_size = 0", "batch_size needs to be at least 1"),
+        ("seed = -1", "seed needs to be at least 0"),
+        ("learning_rate = nan", "learning_rate needs"),
+        ("learning_rate = 1e30", "diverged"),
+    ],
+)
+def test_training_with_bad_settings_writes_nothing(example: Path, setting: str, said: str) -> None:
+    change(example, "epochs = 200", setting)
+    refused(cf("train", example, "--to", example.parent / "new.safetensors"), "[training]", said)
+    assert not (example.parent / "new.safetensors").exists()
+
+
+def test_training_on_bad_data_or_to_a_bad_place_writes_nothing(example: Path) -> None:
+    to = example.parent / "new.safetensors"
+    refused(cf("train", example, "--to", example.parent / "new.pt"), "ends with .safetensors")
+    refused(cf("train", example, "--to", example.parent / "no" / "new.safetensors"), "no folder")
+    change(example, "in_features = 4", "in_features = 5")
+    refused(cf("train", example, "--to", to), "[training]", "cannot be trained")
+    change(example, "in_features = 5", "in_features = 4")
+    for name in ("contexts", "costs"):
+        kept = pd.read_csv(example.parent / f"{name}.csv")
+        broken = kept.copy()
+        broken.iloc[4, 2] = np.nan
+        broken.to_csv(example.parent / f"{name}.csv", index=False)
+        refused(cf("train", example, "--to", to), f"{name}.csv: row 4 has values that are missing")
+        kept.to_csv(example.parent / f"{name}.csv", index=False)
+    assert not to.exists()
+
+
+def test_the_example_s_own_generative_model_can_be_trained_and_searched(example: Path) -> None:
+    """Its predictor has float64 weights, a VAE that is trained float32 ones."""
+    text = example.read_text()
+    for line in ("lower = {", "upper = {", "immutable ="):
+        text = "\n".join(one for one in text.splitlines() if not one.startswith(line))
+    text = text.replace("# [generative]", "[generative]").replace("#                   #", "#")
+    for line in ("class = ", "arguments = { num", 'weights = "vae', "plausibility"):
+        text = text.replace(f"# {line}", line)
+    example.write_text(text.replace("epochs = 200", "epochs = 3\nalpha = 1.0"))
+    vae = example.parent / "vae.safetensors"
+    done = cf("train", example, "--generative", "--to", vae)
+    assert done.exit_code == 0, done.output
+    done = cf("explain", example)
+    assert done.exit_code == 0, done.output
+    assert results(example.parent / "results").latent is not None
+
+
+def test_the_share_that_is_done_is_not_rounded_away() -> None:
+    pace = Pace([10.0] * 10)
+    pace.finished(10.0)
+    pace.finished(10.0)
+    assert pace.share == 0.2

@@ -80,11 +80,11 @@ def train_model(
         best.append(loss)
         on_epoch(number, loss)
 
-    kind = _train_vae if generative else _train_predictor
+    lesson = _Lesson(config, trust, plan, contexts, learnt, judged, told)
     try:
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
-            model = kind(config, trust, plan, contexts, learnt, judged, told)
+            model = lesson.vae() if generative else lesson.predictor()
     # What models and optimisers say of numbers and shapes that do not suit them.
     except (RuntimeError, ValueError, IndexError) as error:
         if isinstance(error, CfoptError):
@@ -122,55 +122,62 @@ def _plan(section: Section, generative: bool) -> Training:
         raise section.error(str(error)) from error
 
 
-def _train_vae(
-    config: Config,
-    trust: Trust,
-    plan: Training,
-    contexts: Tensor,
-    learnt: Tensor,
-    judged: Tensor,
-    told: Callable[[int, float], None],
-) -> nn.Module:
-    vae = _vae(config, trust, contexts[learnt])
-    # In the precision of the contexts, which pass through both.
-    phi = build_module(config.predictor, trust).float() if plan.alpha > 0 else None
-    for epoch in train(vae, contexts[learnt], contexts[judged], plan, predictor=phi):
-        told(epoch.number, epoch.validation)
-    return vae
+@dataclass(frozen=True)
+class _Lesson:
+    """What is learnt from, and how.
 
+    Arguments:
+        config, trust: for the models.
+        plan: epochs, learning rate and so on.
+        contexts: all of them, `(N, ...)`.
+        learnt, judged: which of them are learnt from, and held out.
+        told: called with the number of each epoch and its validation loss.
+    """
 
-def _train_predictor(
-    config: Config,
-    trust: Trust,
-    plan: Training,
-    contexts: Tensor,
-    learnt: Tensor,
-    judged: Tensor,
-    told: Callable[[int, float], None],
-) -> nn.Module:
-    section = config.training
-    # What its owner declares of it is no part of its weights.
-    model = build_module(replace(config.predictor, affine=False), trust, with_weights=False)
-    problem = build_problem(config.problem, trust)
-    path = section.path("costs")
-    costs = torch.as_tensor(read_numbers(path, cost_names(problem)), dtype=torch.float32)
-    if len(costs) != len(contexts):
-        raise section.error(f"{len(contexts)} contexts need as many costs, got {len(costs)}.")
-    _check_finite(section, path, costs)
-    kind = section.pick("loss", section.take("loss", str, "MSE"), ("MSE", "SPO+"))
-    fit(
-        model,
-        contexts[learnt],
-        costs[learnt],
-        MSE() if kind == "MSE" else SPOPlus(problem),
-        epochs=plan.epochs,
-        learning_rate=plan.learning_rate,
-        batch_size=plan.batch_size,
-        validation=(contexts[judged], costs[judged]),
-        generator=torch.Generator().manual_seed(plan.seed),
-        on_epoch=told,
-    )
-    return model
+    config: Config
+    trust: Trust
+    plan: Training
+    contexts: Tensor
+    learnt: Tensor
+    judged: Tensor
+    told: Callable[[int, float], None]
+
+    def vae(self) -> nn.Module:
+        """Train [generative]."""
+        x, plan = self.contexts, self.plan
+        vae = _vae(self.config, self.trust, x[self.learnt])
+        # In the precision of the contexts, which pass through both.
+        phi = build_module(self.config.predictor, self.trust).float() if plan.alpha > 0 else None
+        for epoch in train(vae, x[self.learnt], x[self.judged], plan, predictor=phi):
+            self.told(epoch.number, epoch.validation)
+        return vae
+
+    def predictor(self) -> nn.Module:
+        """Train [predictor]."""
+        section, x, plan = self.config.training, self.contexts, self.plan
+        # What its owner declares of it is no part of its weights.
+        source = replace(self.config.predictor, affine=False)
+        model = build_module(source, self.trust, with_weights=False)
+        problem = build_problem(self.config.problem, self.trust)
+        path = section.path("costs")
+        costs = torch.as_tensor(read_numbers(path, cost_names(problem)), dtype=torch.float32)
+        if len(costs) != len(x):
+            raise section.error(f"{len(x)} contexts need as many costs, got {len(costs)}.")
+        _check_finite(section, path, costs)
+        kind = section.pick("loss", section.take("loss", str, "MSE"), ("MSE", "SPO+"))
+        fit(
+            model,
+            x[self.learnt],
+            costs[self.learnt],
+            MSE() if kind == "MSE" else SPOPlus(problem),
+            epochs=plan.epochs,
+            learning_rate=plan.learning_rate,
+            batch_size=plan.batch_size,
+            validation=(x[self.judged], costs[self.judged]),
+            generator=torch.Generator().manual_seed(plan.seed),
+            on_epoch=self.told,
+        )
+        return model
 
 
 def _check_finite(section: Section, path: Path, values: Tensor) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib as mpl
@@ -10,8 +12,10 @@ import pytest
 import torch
 
 import cfopt
+from cfopt.certificate import Clash
 from cfopt.errors import InputError
 from cfopt.problems import MILP, GridShortestPath, TerrainShortestPath
+from cfopt.types import Status
 from conftest import another, normal, random_linear
 
 SEARCH = cfopt.MDMM(step=0.05, max_steps=300)
@@ -123,3 +127,24 @@ def test_a_proof_of_infeasibility_shows_what_is_in_the_way(tmp_path: Path) -> No
     assert any("In its way" in title for title in titles)
     texts = " ".join(text.get_text() for axes in figure.axes for text in axes.texts)
     assert "Locked, and taking part:\n  wind" in texts
+
+
+def test_names_are_drawn_as_they_are_written(tmp_path: Path) -> None:
+    """No formula is read into them, and a letter that no font has is no warning."""
+    model = MILP([[1.0, 1.0, 1.0]], 2, 2, upper=1, names=["no $x_{$", "$\\frac$", "東 $a_{$"])
+    pipeline = cfopt.Pipeline(random_linear(2, 3), model)
+    features = cfopt.Features(["traffic $x_{$", "交通 $\\frac$"], None, -2, 2)
+    criterion = cfopt.Absolute([1.0, 1.0, 0.0])
+    x0 = normal(1, 2)
+    e = cfopt.explain(x0, pipeline, criterion, features=features)
+    clash = Clash(
+        np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]), features.names, features.names, np.inf
+    )
+    hopeless = replace(e, status=(Status.PROVED_INFEASIBLE,), clash=(clash,), message=("$x_{$",))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for k, one in enumerate((e, hopeless)):
+            figure = one.plot(tmp_path / f"{k}.png")
+            figure.canvas.draw()
+    labels = [label.get_text() for label in e.plot().axes[2].get_yticklabels()]
+    assert set(labels) <= set(features.names)

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from torch import Tensor
 
 from cfopt.certificate import Clash
@@ -35,7 +36,9 @@ def refuse_rejected(e: Explanation) -> None:
 
 
 def finish(figure: Figure, path: str | Path | None) -> Figure:
-    """The figure, saved if a path is given."""
+    """The figure, saved if a path is given; its texts are as they are written, and no formulas."""
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)  # a feature may be called "cost in $"
     if path is not None:
         figure.savefig(path)
     return figure

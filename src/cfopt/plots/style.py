@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
@@ -25,10 +28,20 @@ CHANGES = LinearSegmentedColormap.from_list("changes", ["#F4F4F4", CHANGE])
 DASHED = (0, (2.2, 1.4))
 
 
+class _Picture(Figure):
+    """A figure in which a letter that no font has is drawn as a box, without a warning."""
+
+    def draw(self, renderer: Any) -> None:
+        """Draw it."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from")
+            super().draw(renderer)
+
+
 def canvas(width: float, height: float, rect: tuple[float, float, float, float]) -> Figure:
     """An empty figure that belongs to no window; panels fill `rect`, the rest is for text."""
     layout = ConstrainedLayoutEngine(rect=rect)
-    return Figure(figsize=(width, height), layout=layout, dpi=130, facecolor="white")
+    return _Picture(figsize=(width, height), layout=layout, dpi=130, facecolor="white")
 
 
 def bare(axes: Axes) -> None:

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tests.browsing import browsing, find_browser
 
 import cfopt
 from cfopt.certificate import Clash
 from cfopt.errors import StorageError
 from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack, TerrainShortestPath
-from cfopt.report import write_report
+from cfopt.report import svg, write_report
+from cfopt.report.measure import measured
 from cfopt.report.naming import column_letters, column_name, decision_name
-from cfopt.report.overview import duration, percent
+from cfopt.report.numbers import percent_up, rounded_down, told_apart
+from cfopt.report.overview import duration, overview, percent
 from cfopt.report.pictures import by_worth, galleries
-from cfopt.report.sentences import plausibility, proof, question, verdict
+from cfopt.report.sentences import plausibility, proof, question, rating, verdict
+from cfopt.report.tasks import task_views
 from cfopt.types import Status
 from conftest import another, normal, random_linear
 
@@ -134,6 +140,9 @@ def test_a_proof_names_the_rivals_the_limits_and_what_to_unlock(mixed: cfopt.Exp
     assert "The limits of rain and wind take part." in text
     assert "Unlocking night could help." in text
     assert "within 4e+01 units" in text
+    # Rounded to the nearest, more would be claimed than is proved.
+    near = replace(one, clash=(replace(clash, radius=0.96),))
+    assert "within 0.9 units" in " ".join(proof(near))
     listed = Clash(np.empty((0, 1)), (), (), np.inf)
     text = " ".join(proof(replace(one, clash=(listed,), criterion=cfopt.Epsilon(0.1))))
     assert "ruled out in turn" in text
@@ -146,6 +155,9 @@ def test_a_bound_that_is_not_met_is_told_with_the_room_it_leaves(mixed: cfopt.Ex
     assert "there may be a smaller change" in proof(replace(one, bound=one.loss * torch.nan))[0]
     missed = replace(mixed[2], bound=torch.tensor([0.5], dtype=torch.float64))
     assert proof(missed) == ["Any context that does it has a loss of at least 0.5."]
+    assert "at most 101% more" in proof(replace(one, bound=one.loss / 2.004))[0]
+    missed = replace(missed, bound=torch.tensor([0.12349], dtype=torch.float64))
+    assert "at least 0.1234." in proof(missed)[0]
 
 
 def test_questions_name_decisions_in_the_words_of_the_problem(
@@ -333,9 +345,296 @@ def test_numbers_are_said_as_one_would() -> None:
     assert percent(99_999, 100_000) == "99.9%"
 
 
+def test_numbers_are_rounded_against_the_claim_and_without_noise() -> None:
+    assert [rounded_down(v, 1) for v in (0.96, 0.3, 19.9, 1e-7)] == ["0.9", "0.3", "1e+01", "1e-07"]
+    assert rounded_down(0.5, 4) == "0.5"
+    assert [percent_up(part) for part in (1.0, 0.0001, 0.501, 2 / 3)] == [
+        "100%",
+        "1%",
+        "51%",
+        "67%",
+    ]
+    assert told_apart([3.331e-15, 0.5]) == ["0", "0.5"]
+    assert told_apart([16.88, 16.880234], part=0) == ["16.88", "16.8802"]
+    assert told_apart([28.35, 28.35 + 1e-9, math.nan]) == ["28.35", "28.35", "?"]
+    assert told_apart([0.0, 0.0]) == ["0", "0"]
+
+
 def test_a_folder_that_does_not_exist_is_told(mixed: cfopt.Explanation, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="no folder"):
         write_report(mixed, tmp_path / "no" / "r.html", title="t", seconds=1.0, settings={})
+
+
+def _grid_question(**options: Any) -> cfopt.Explanation:
+    """Six routes across a grid, each asked for whatever is decided, as `mixed` without limits."""
+    predictor = random_linear(4, 12)
+    with torch.no_grad():
+        predictor.bias.copy_(5 + normal(12, seed=3))
+    pipeline = cfopt.Pipeline(predictor, GridShortestPath(3, 3))
+    x0 = normal(6, 4)
+    criterion = options.pop("criterion", None) or cfopt.Absolute(another(pipeline, x0))
+    return cfopt.explain(x0, pipeline, criterion, **options)
+
+
+def _rows(e: cfopt.Explanation, status: Status = Status.VALID) -> list[cfopt.Explanation]:
+    found = [e[row] for row in range(len(e)) if e.status[row] is status]
+    assert found
+    return found
+
+
+def test_a_decision_that_wins_by_its_margin_is_not_called_level() -> None:
+    free = _grid_question()
+    own = _grid_question(criterion=cfopt.Absolute(free.factual), margin=0.3)
+    other = _grid_question(criterion=cfopt.Absolute(free.alternative), margin=0.3)
+    for one in _rows(own) + _rows(other):
+        assert verdict(one).endswith("would have been the best route by a margin of 30%.")
+        assert "level" not in " ".join(proof(one))
+    relative = _grid_question(criterion=cfopt.Relative(free.alternative), margin=0.3)
+    assert verdict(_rows(relative)[0]).endswith(" by a margin of 30%.")
+    epsilon = _grid_question(criterion=cfopt.Epsilon(0.2), margin=0.1)
+    assert verdict(_rows(epsilon)[0]).endswith("20% off the best by a margin of 10%.")
+
+
+def test_a_decision_asked_for_itself_is_asked_about_in_other_words() -> None:
+    free = _grid_question()
+    own = _grid_question(criterion=cfopt.Absolute(free.factual))[0]
+    decided = decision_name(own.problem, own.factual[0].numpy())
+    assert question(own) == f"The decision was {decided}: is it the best route?"
+    clear = _grid_question(criterion=cfopt.Absolute(free.factual), margin=0.3)
+    asked = question(_rows(clear)[0])
+    assert asked.startswith("The decision was A-")
+    assert asked.endswith(": what would have made it the best route by a margin of 30%?")
+    relative = _grid_question(criterion=cfopt.Relative(free.factual))[0]
+    assert question(relative) == f"Why not {decided}? It is what was decided."
+
+
+def test_an_answer_by_equality_says_what_the_solver_returns() -> None:
+    told = {}
+    for one in _rows(_grid_question()):
+        told[bool(one.tie[0])] = proof(one)[1]
+        assert "level there" in proof(one)[1]
+    assert told[False] == "The two are level there, and the solver returns the one asked for."
+    assert "the one that was decided before" in told[True] or "another route" in told[True]
+
+
+def test_an_answer_to_epsilon_is_not_called_level() -> None:
+    one = _rows(_grid_question(criterion=cfopt.Epsilon(0.25)))[0]
+    assert bool(one.tie[0])
+    factual, best = (float((one.costs * y).sum()) for y in (one.factual, one.decision))
+    assert factual == pytest.approx(1.25 * best)
+    assert proof(one)[1] == "There the decision is exactly 25% off the best."
+    # Of a best value of 0 nothing can be a part.
+    assert len(proof(replace(one, costs=0 * one.costs))) == 1
+
+
+@pytest.mark.parametrize(
+    ("proximity", "scale", "words"),
+    [
+        (cfopt.L2(), None, ""),
+        (cfopt.L2(), [1.0, 2.0, 5.0, 0.1], "in units of the features' scales"),
+        (cfopt.L1(), None, "by L1, the sum of all changes"),
+        (
+            cfopt.L1(),
+            [1.0, 2.0, 5.0, 0.1],
+            "by L1, the sum of all changes, in units of the features' scales",
+        ),
+        (cfopt.L2([3.0, 1.0, 1.0, 1.0]), None, "by the loss that was minimised"),
+    ],
+)
+def test_the_closest_answer_is_the_closest_in_the_measure_that_is_named(
+    proximity: Any, scale: list[float] | None, words: str, tmp_path: Path
+) -> None:
+    e = _grid_question(proximity=proximity, features=cfopt.Features(scale=scale))
+    assert measured(e) == words
+    assert bool(e.optimal.any())
+    html = _report(e, tmp_path).replace("&#39;", "'")
+    if words:
+        assert f"No nearer context would do, measured {words}: by that, this is the closest" in html
+        assert f"what is near was measured {words}." in html
+        assert f"found, measured {words}" in html
+    else:
+        assert "No nearer context would do: this is the closest explanation there is." in html
+        assert "measured" not in html
+
+
+def test_a_code_that_is_hardly_ever_made_is_unusual_however_small_the_sphere() -> None:
+    models = cfopt.load_terrain(1)
+    e = cfopt.explain(
+        models.maps,
+        models.pipeline,
+        cfopt.Epsilon(0.01),
+        generative=models.generative,
+        search=cfopt.MDMM(max_steps=1),
+    )
+    assert e.latent is not None
+
+    def coded(*code: float) -> cfopt.Explanation:
+        z = torch.tensor([code])
+        return replace(e, status=(Status.VALID,), latent=replace(e.latent, z=z, z0=z))
+
+    tiny = coded(0.033, 0.033, 0.033, 0.033)
+    assert bool(tiny.in_sphere()[0])  # 0.066 beside a typical 1.88
+    assert rating(tiny) == "unusual"
+    assert plausibility(tiny)[0].startswith("Unusual. Its code has the norm 0.066, where 1.88")
+    assert (
+        "only less than 0.1% of what the generative model makes has less" in plausibility(tiny)[0]
+    )
+    assert rating(coded(3.87, 0.0, 0.0, 0.0)) == "unusual"
+    assert rating(coded(1.0, 1.0, 1.0, 0.0)) == "typical"
+    assert rating(coded(3.0, 0.0, 0.0, 0.0)) == "plausible"
+    plausible = [fact for fact in overview(tiny, 1.0).facts if fact.name == "Plausible"]
+    assert plausible[0].value == "0%"
+
+
+def test_order_bars_and_sorting_of_changes_are_in_the_same_units(tmp_path: Path) -> None:
+    features = cfopt.Features(scale=[100.0, 1.0, 10.0, 0.01])
+    e = _grid_question(features=features)
+    views = task_views(e, galleries(e))
+    for view, one in zip(views, (e[row] for row in range(len(e))), strict=True):
+        scaled = ((one.x - one.x0)[0] / torch.tensor(features.scale)).abs()
+        parts = [abs(change.part) for change in view.changes.rows]
+        assert parts == sorted(parts, reverse=True)
+        assert parts[0] == 1
+        assert view.largest is not None
+        assert view.largest.size == pytest.approx(float(scaled.max()))
+    assert any(view.changes.title.endswith("in units of its scale first") for view in views)
+    tasks = _Page(_report(e, tmp_path)).tasks()
+    for task, view in zip(tasks, views, strict=True):
+        assert float(task["data-largest"] or 0) == view.changes.rows[0].size
+
+
+def test_before_and_after_look_different_where_a_change_is_shown(tmp_path: Path) -> None:
+    one = _grid_question()[0]
+    x0 = torch.tensor([[16.88, 3.331e-15, -2.0, 1.0]], dtype=torch.float64)
+    x = torch.tensor([[16.880234, 0.5, -2.00004, 1.0]], dtype=torch.float64)
+    html = _report(replace(one, x0=x0, x=x), tmp_path)
+    table = html.split('<table class="changes">')[1].split("</table>")[0]
+    rows = re.findall(r"<td>(.*?)</td><td>(.*?)</td>", table)
+    assert rows == [("0", "0.5"), ("16.88", "16.8802"), (svg.signed("-2"), svg.signed("-2.00004"))]
+
+
+def test_a_rival_that_is_the_decision_itself_is_listed_once(mixed: cfopt.Explanation) -> None:
+    one = mixed[3]
+    rivals = np.asarray(one.problem.decisions())
+    factual = one.factual[0].double().numpy()
+    rival = next(y for y in rivals if np.abs(y - factual).max() > 0.5)
+    one = replace(one, clash=(Clash(np.array([factual, rival]), (), (), math.inf),))
+    shown = galleries(one)
+    compared = task_views(one, shown)[0].compared
+    assert [row.role for row in compared] == ["factual", "other", "rival1"]
+    assert compared[0].what == "Decided, and in its way"
+    assert len({row.name for row in compared}) == 3
+    assert shown[0].pictures[1].caption == "Thick: decided; dashed: one in its way."
+
+
+def _plants(names: list[str], features: list[str], unit: float) -> cfopt.Explanation:
+    """A knapsack with named items and features; values of about `unit`."""
+    problem = Knapsack([[3.0, 5.0, 4.0, 7.0]], [9.0]).named(names)
+    predictor = random_linear(3, 4)
+    with torch.no_grad():
+        predictor.weight.mul_(unit)
+        predictor.bias.copy_(unit * torch.tensor([2.0, 2.2, 1.9, 1e-12]))
+        predictor.weight[3] = 0
+    pipeline = cfopt.Pipeline(predictor, problem)
+    x0 = 0.1 * normal(3, 3)
+    return cfopt.explain(
+        x0,
+        pipeline,
+        cfopt.Absolute(another(pipeline, x0)),
+        features=cfopt.Features(names=features),
+    )
+
+
+def test_names_and_prices_of_bars_have_room() -> None:
+    long = "Power plant north of the river, second block"
+    e = _plants(["Power plant north", long, "WWWWWWWWWWWW WWWW", "x"], ["a", "b", "c"], 1.31e7)
+    drawing = str(galleries(e)[0].pictures[0].drawing)
+    assert ">Power plant north</text>" in drawing
+    assert f"<title>{long}</title>Power plant" in drawing
+    assert "…</text>" in drawing
+    prices = re.findall(r'class="price"[^>]*>(.*?)<', drawing)
+    assert prices[3] == "0"  # 1e-12 of the others
+    assert svg.fitted("Power plant", 11, 500) == "Power plant"
+    assert svg.breadth(svg.fitted(long, 11, 80), 11) <= 80
+
+
+@pytest.fixture(scope="module")
+def browser() -> Any:
+    with browsing(str(find_browser())) as opened:
+        yield opened
+
+
+_LONG = "average_temperature_in_the_northern_districts_of_the_city_at_noon"
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(find_browser() is None, reason="no chromium was found")
+def test_nothing_is_cut_off_on_a_phone(browser: Any, tmp_path: Path) -> None:
+    """Neither a cell of a table nor a text of a picture, with long names and large numbers."""
+    names = [
+        "Power plant north",
+        "Wasserkraftwerk_an_der_unteren_Donau",
+        "WWWWWWWWWWWWWWW",
+        "発電所",
+    ]
+    features = [_LONG, f"{_LONG}_again", "price $"]
+    e = _plants(names, features, -1.31e7)
+    path = tmp_path / "report.html"
+    write_report(e, path, title="Plants", seconds=1.0, settings={})
+    page = browser.new_page(viewport={"width": 360, "height": 740})
+    page.goto(path.as_uri())
+    page.locator("#open-all").click()
+    cells = page.evaluate(
+        """() => [...document.querySelectorAll(".task td, .task th:not(.unseen)")].map((cell) => {
+             const task = cell.closest(".task").getBoundingClientRect();
+             const box = cell.getBoundingClientRect();
+             return [cell.textContent, box.left - task.left, task.right - box.right];
+           })"""
+    )
+    assert len(cells) > 20
+    for words, left, right in cells:
+        assert left >= 0, words
+        assert right >= 0, words
+    texts = page.evaluate(
+        """() => [...document.querySelectorAll(".bars text")].map((text) => {
+             const box = text.getBBox(), {width} = text.ownerSVGElement.viewBox.baseVal;
+             const shown = text.lastChild.textContent;
+             return [shown, box.x, box.x + box.width, width];
+           })"""
+    )
+    assert any("e+0" in shown for shown, *_ in texts)
+    for shown, left, right, width in texts:
+        assert left >= 0, shown
+        assert right <= width, shown
+    page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(find_browser() is None, reason="no chromium was found")
+def test_a_long_name_leaves_its_number_to_be_seen_and_tasks_are_sorted_by_it(
+    browser: Any, tmp_path: Path
+) -> None:
+    e = _plants(["a", "b", "c", "d"], [_LONG, f"{_LONG}_again", "price"], 1.0)
+    path = tmp_path / "report.html"
+    write_report(e, path, title="Plants", seconds=1.0, settings={})
+    page = browser.new_page(viewport={"width": 900, "height": 740})
+    page.goto(path.as_uri())
+    page.locator('[data-sort="largest"]').click()
+    sizes = page.evaluate(
+        "() => [...document.querySelectorAll('.task')].map((t) => t.dataset.largest)"
+    )
+    known = [float(size) for size in sizes if size]
+    assert len(known) >= 2
+    assert known == sorted(known)
+    seen = page.evaluate(
+        """() => [...document.querySelectorAll(".largest b")].map((number) => {
+             const room = number.closest("span").getBoundingClientRect();
+             return room.right - number.getBoundingClientRect().right;
+           })"""
+    )
+    assert seen
+    assert min(seen) >= 0
+    page.close()
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")

@@ -10,13 +10,18 @@ from markupsafe import Markup
 from cfopt.problems import Knapsack
 from cfopt.report import svg
 from cfopt.report.naming import column_name
+from cfopt.report.numbers import quiet
 from cfopt.report.scene import Panel
 from cfopt.types import Array, Indices
 
-#: The largest number of bars, their height, the room for names, and that for bars.
-_BARS, _HEIGHT, _NAMES, _ROOM = 24, 17, 96, 190
-#: How much of a row's height its bar takes.
-_THICK = 11
+#: The largest number of bars, the height of a row, and how much of it a bar takes.
+_BARS, _HEIGHT, _THICK = 24, 17, 11
+#: The size of the font, as the page sets it, and the gap between a name or a price and the bars.
+_FONT, _GAP = 11, 7
+#: The width of a picture, and the most that names take of it.
+_WIDTH, _NAMES = 340, 136
+#: What prices take, whatever they are: in all pictures of a task bars are of the same scale.
+_PRICES = svg.breadth(svg.signed("-8.88e+88"), _FONT) + _GAP
 
 
 def draw_columns(problem: Any, panel: Panel) -> Markup:
@@ -33,21 +38,25 @@ def draw_columns(problem: Any, panel: Panel) -> Markup:
         filled, outlined = panel.strong.decision[columns], other.decision[columns]
         values = np.concatenate([panel.strong.decision, other.decision])
         faint, ends = np.zeros(len(columns)), (np.nanmin(values), np.nanmax(values))
-    scale = _Scale(*map(float, ends))
+    names = [column_name(problem, j) for j in columns.tolist()]
+    short = [svg.fitted(name, _FONT, _NAMES - _GAP) for name in names]
+    left = max((svg.breadth(name, _FONT) for name in short), default=0.0) + _GAP
+    scale = _Scale(left, *map(float, ends))
+    dearest = float(np.nanmax(np.abs(panel.prices), initial=0.0))
     parts = []
     for k, j in enumerate(columns.tolist()):
         y = _HEIGHT * k + 2
-        parts.append(svg.text(_NAMES - 8, y + 9, column_name(problem, j), "name"))
+        parts.append(svg.text(left - _GAP, y + 9, short[k], "name", whole=names[k]))
         parts += [
             scale.bar(faint[k], y, "bar faint") if not filled[k] else "",
             scale.bar(filled[k], y, f"bar strong {panel.strong.role}"),
             scale.bar(outlined[k], y, f"bar weak {other.role}") if panel.weak else "",
         ]
-        price = svg.signed(f"{panel.prices[j]:.3g}")
-        parts.append(svg.text(_NAMES + _ROOM + 6, y + 9, price, "price"))
+        price = svg.signed(f"{quiet(float(panel.prices[j]), dearest):.3g}")
+        parts.append(svg.text(_WIDTH - _PRICES + _GAP, y + 9, price, "price"))
     height = _HEIGHT * max(len(columns), 1) + 4
     parts.append(svg.path(f"M{svg.number(scale.at(0))} 0V{height}", "axis"))
-    return svg.picture(_NAMES + _ROOM + 48, height, panel.label, parts, "bars")
+    return svg.picture(_WIDTH, height, panel.label, parts, "bars")
 
 
 def shown_of(problem: Any, panel: Panel) -> str:
@@ -69,12 +78,13 @@ def shown_of(problem: Any, panel: Panel) -> str:
 class _Scale:
     """Where a value lies between the names and the prices."""
 
-    def __init__(self, low: float, high: float) -> None:
-        self._low, high = min(0.0, low), max(0.0, high)
-        self._unit = _ROOM / (high - self._low) if high > self._low else 0.0
+    def __init__(self, left: float, low: float, high: float) -> None:
+        self._left, self._low, high = left, min(0.0, low), max(0.0, high)
+        room = _WIDTH - _PRICES - left
+        self._unit = room / (high - self._low) if high > self._low else 0.0
 
     def at(self, value: float) -> float:
-        return _NAMES + (value - self._low) * self._unit
+        return self._left + (value - self._low) * self._unit
 
     def bar(self, value: float, y: float, kind: str) -> str:
         if not np.isfinite(value) or value == 0:

@@ -9,9 +9,9 @@ import numpy as np
 from markupsafe import Markup
 
 from cfopt.explanation import Explanation
-from cfopt.plausibility import KAPPA
 from cfopt.report import svg
-from cfopt.report.sentences import MEANING
+from cfopt.report.measure import measured
+from cfopt.report.sentences import MEANING, ratings
 from cfopt.types import Array, Status, counted
 
 #: The bars of the chart of distances, and its size.
@@ -52,6 +52,7 @@ class Overview:
     facts: tuple[Fact, ...]
     shares: Markup
     distances: Markup | None
+    measured: str
 
 
 def overview(e: Explanation, seconds: float) -> Overview:
@@ -67,12 +68,14 @@ def overview(e: Explanation, seconds: float) -> Overview:
     )
     found = (e.valid & (e.steps > 0)).cpu()
     distances = e.distance.detach().double().cpu().numpy()[found.numpy()]
+    measure = measured(e)
     return Overview(
         lede=_lede(e),
         counts=counts,
-        facts=tuple(_facts(e, distances, seconds)),
+        facts=tuple(_facts(e, distances, seconds, measure)),
         shares=_shares(counts, len(e)),
         distances=_histogram(distances),
+        measured=measure,
     )
 
 
@@ -88,7 +91,7 @@ def _lede(e: Explanation) -> str:
     return text + (f"; {rest:,} left without an answer." if rest else ".")
 
 
-def _facts(e: Explanation, distances: Array, seconds: float) -> list[Fact]:
+def _facts(e: Explanation, distances: Array, seconds: float, measure: str) -> list[Fact]:
     facts = []
     if len(e):
         answered = int(e.valid.sum())
@@ -99,11 +102,13 @@ def _facts(e: Explanation, distances: Array, seconds: float) -> list[Fact]:
         facts.append(Fact(f"{np.median(distances):.3g}", "Median distance", spread))
         closest = int((e.optimal & (e.steps > 0)).sum())
         detail = f"of {counted(len(distances), 'change')} found"
+        detail += f", measured {measure}" if measure else ""
         facts.append(Fact(f"{closest:,}", "Proved closest", detail))
     if e.latent is not None and bool(e.valid.any()):
-        inside = e.in_sphere()[e.valid]
-        detail = f"codes within {KAPPA:g} of the typical norm"
-        facts.append(Fact(percent(int(inside.sum()), len(inside)), "Plausible", detail))
+        words = [word for word, valid in zip(ratings(e), e.valid.tolist(), strict=True) if valid]
+        usual = len(words) - words.count("unusual")
+        detail = "codes of a norm that is not unusual"
+        facts.append(Fact(percent(usual, len(words)), "Plausible", detail))
     each = f"{duration(seconds / len(e))} a task" if len(e) > 1 else ""
     facts.append(Fact(duration(seconds), "Time to explain", each))
     return facts

@@ -20,7 +20,7 @@ from cfopt.report.drawing import draw, sketch
 from cfopt.report.images import change_uri, has_images, image_uri
 from cfopt.report.naming import listing
 from cfopt.report.scene import Line, Panel
-from cfopt.report.sentences import chosen_elsewhere, names, third_role
+from cfopt.report.sentences import chosen_elsewhere, names, same, third_role
 from cfopt.types import Array, Status
 
 #: What all pictures of a report may take together, in bytes.
@@ -191,13 +191,11 @@ def panels(one: Explanation) -> tuple[Panel, Panel]:
     factual, other = Line(host(one.factual[0]), "factual"), Line(host(one.alternative[0]), "other")
     decided, wanted = names(one)
     differ = bool((one.factual - one.alternative).abs().max() > 1e-9)
-    clash = one.clash[0]
     lines = _after(one, factual, other)
     said = f"After: {wanted if lines[0] is other else decided} in front"
-    if clash is not None:
+    if one.clash[0] is not None:
         after = before
-        rivals = zip(clash.decisions, ("rival1", "rival2"), strict=False)
-        lines = [Line(y, role) for y, role in rivals if len(y) == len(before)] or [factual, other]
+        lines = rivals(one) or [factual, other]
         said = f"What stands in the way of {wanted}"
     low, high = _range(before, after)
     weak = (other,) if differ else ()
@@ -217,9 +215,16 @@ def _after(one: Explanation, factual: Line, other: Line) -> list[Line]:
     return [*third, other, factual]
 
 
-def same(one: Explanation) -> bool:
-    """Whether a row compares a decision with itself."""
-    return bool(same_decision(one.alternative, one.factual)[0])
+def rivals(one: Explanation) -> list[Line]:
+    """The first two decisions of a clash; the factual one keeps the role that it has anyway."""
+    clash, factual = one.clash[0], one.factual
+    if clash is None or clash.decisions.shape[1] != factual.shape[1]:
+        return []
+    lines, roles = [], iter(("rival1", "rival2"))
+    for y in clash.decisions[:2]:
+        own = bool(same_decision(factual.new_tensor(y)[None], factual)[0])
+        lines.append(Line(y, "factual" if own else next(roles)))
+    return lines
 
 
 def _range(before: Array, after: Array) -> tuple[float, float]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from scipy.special import gammainc
 
 from cfopt.criteria import Absolute, Epsilon, Relative
@@ -16,7 +17,9 @@ from cfopt.latent import norms
 from cfopt.plausibility import KAPPA, mean_norm, prior_mass
 from cfopt.plots.parts import host, prices
 from cfopt.problems.base import same_decision
+from cfopt.report.measure import measured
 from cfopt.report.naming import decision_name, listing, noun
+from cfopt.report.numbers import percent_up, rounded_down
 from cfopt.task import TOLERANCE
 from cfopt.types import Sense, Status, counted
 
@@ -32,6 +35,9 @@ MEANING = {
 _NAMED = 6
 #: Names up to this length are repeated in a verdict.
 _SHORT = 32
+#: Of the codes that a generative model makes, this part has the least norms, and as many the
+#: largest, that are called unusual however near the typical norm they are.
+_TAIL = 0.005
 
 
 def names(e: Explanation) -> tuple[str, str]:
@@ -43,31 +49,46 @@ def names(e: Explanation) -> tuple[str, str]:
 def question(e: Explanation) -> str:
     """What was asked: "Why not B-C-F? What would have made it the best route?"."""
     decided, wanted = names(e)
-    kind, criterion = noun(e.problem), e.criterion
+    kind, criterion, by = noun(e.problem), e.criterion, _by_margin(e)
     it = "it" if kind == "route" else "this"
     known = bool(e.factual.isfinite().all())
-    by = f" by a margin of {100 * e.margin:g}%" if e.margin > 0 else ""
     if isinstance(criterion, Epsilon):
         which = decided if known else f"the {kind}"
-        return f"What would have put {which} at least {100 * criterion.epsilon:g}% off the best?"
+        off = f"{100 * criterion.epsilon:g}%"
+        return f"What would have put {which} at least {off} off the best{by}?"
     if isinstance(criterion, Relative):
+        if same(e):
+            return f"Why not {wanted}? It is what was decided."
         rival = decided if known else f"the {kind} that was taken"
         return f"Why not {wanted}? When would {it} have beaten {rival}{by}?"
+    if same(e):
+        is_so = e.margin == 0 or e.status[0] is Status.ALREADY_VALID
+        asked = f"is {it}" if is_so else f"what would have made {it}"
+        return f"The decision was {wanted}: {asked} the best {kind}{by}?"
     return f"Why not {wanted}? What would have made {it} the best {kind}{by}?"
+
+
+def same(e: Explanation) -> bool:
+    """Whether a row compares a decision with itself."""
+    return bool(same_decision(e.alternative, e.factual)[0])
+
+
+def _by_margin(e: Explanation) -> str:
+    return f" by a margin of {100 * e.margin:g}%" if e.margin > 0 else ""
 
 
 def verdict(e: Explanation) -> str:
     """How it ended, in a sentence."""
     if e.status[0] is Status.PROVED_INFEASIBLE:
         where = "No allowed context" if e.features.limited else "No context"
+        by = _by_margin(e)
         if isinstance(e.criterion, Epsilon):
-            return f"{where} puts it that far off the best."
+            return f"{where} puts it that far off the best{by}."
         goal = (
             "lets it beat the decision"
             if isinstance(e.criterion, Relative)
             else f"makes it the best {noun(e.problem)}"
         )
-        by = f" by a margin of {100 * e.margin:g}%" if e.margin > 0 else ""
         return f"{where} {goal}{by}."
     return (_success(e) if e.status[0] is Status.VALID else "") or _sentence(e.message[0])
 
@@ -80,36 +101,48 @@ def _sentence(message: str) -> str:
 def _success(e: Explanation) -> str:
     """What holds at x, with names; "" where the message itself must do."""
     decided, wanted = names(e)
-    level, kind = _level(e), noun(e.problem)
+    level, kind, by = _level(e), noun(e.problem), _by_margin(e)
     # The question above has named them: what is long is not said twice.
     decided = decided if len(decided) <= _SHORT else "the decision"
     wanted = wanted if len(wanted) <= _SHORT else "it"
     if isinstance(e.criterion, Absolute):
         how = f"been as good as any {kind}" if level else f"been the best {kind}"
-        return f"With what changed below, {wanted} would have {how}."
+        return f"With what changed below, {wanted} would have {how}{by}."
     if isinstance(e.criterion, Relative):
         how = "been level with" if level else "beaten"
-        return f"With what changed below, {wanted} would have {how} {decided}."
+        return f"With what changed below, {wanted} would have {how} {decided}{by}."
     if isinstance(e.criterion, Epsilon) and not bool(same_decision(e.decision, e.factual)[0]):
         off = f"{100 * e.criterion.epsilon:g}%"
-        return f"With what changed below, {decided} would have been at least {off} off the best."
+        return (
+            f"With what changed below, {decided} would have been at least {off} off the best{by}."
+        )
     return ""
 
 
-def proof(e: Explanation) -> list[str]:
-    """What is proved, in sentences; a plain word where nothing is."""
+def proof(e: Explanation, measure: str | None = None) -> list[str]:
+    """What is proved, in sentences; a plain word where nothing is.
+
+    Arguments:
+        e: one row.
+        measure: how nearness was measured, as `measured` says it of all rows together.
+    """
     status = e.status[0]
     if status is Status.REJECTED or status is Status.ALREADY_VALID:
         return []
     if status is Status.PROVED_INFEASIBLE:
         return _clash(e)
-    return _nearness(e) + (["The two sides are level there."] if _level(e) else [])
+    return _nearness(e, measured(e) if measure is None else measure) + _on_the_edge(e)
 
 
 def _level(e: Explanation) -> bool:
-    """Whether the answer is valid by a tie, also one that the solver happens to settle well."""
-    if not e.valid[0] or bool(e.tie[0]) or not e.criterion.contrasts:
-        return bool(e.tie[0])
+    """Whether the alternative is only as good as another, also where the solver returned it.
+
+    Unlike `tie`, which for `Absolute` tells only that the solver returned another.
+    """
+    if e.margin > 0 or not e.criterion.contrasts or not e.valid[0] or same(e):
+        return False
+    if bool(e.tie[0]):
+        return True
     try:
         terms = prices(e, "costs") * host(e.alternative[0] - e.factual[0])
     except InputError:  # read from a file, without the problem that knows the fixed costs
@@ -117,19 +150,49 @@ def _level(e: Explanation) -> bool:
     return bool(abs(terms.sum()) <= TOLERANCE * abs(terms).sum())
 
 
-def _nearness(e: Explanation) -> list[str]:
+def _on_the_edge(e: Explanation) -> list[str]:
+    """What is told of an answer that is valid by equality only."""
+    if isinstance(e.criterion, Epsilon):
+        if not bool(e.tie[0]) or not _has_value(e):
+            return []
+        return [f"There the decision is exactly {100 * e.criterion.epsilon:g}% off the best."]
+    if not _level(e):
+        return []
+    if isinstance(e.criterion, Relative):
+        return ["The two are level there."]
+    if chosen_elsewhere(e):
+        return [f"It is level there with another {noun(e.problem)}, which the solver returns."]
+    which = "the one that was decided before" if bool(e.tie[0]) else "the one asked for"
+    return [f"The two are level there, and the solver returns {which}."]
+
+
+def _has_value(e: Explanation) -> bool:
+    """Whether what is decided at x has a value other than 0, of which there can be a part."""
+    try:
+        terms = prices(e, "costs") * host(e.decision[0])
+    except InputError:  # read from a file, without the problem that knows the fixed costs
+        return False
+    return bool(abs(terms.sum()) > TOLERANCE * abs(terms).sum())
+
+
+def _nearness(e: Explanation, measure: str) -> list[str]:
     """What is proved about how near an answer can be."""
     status = e.status[0]
     loss, bound = float(e.loss[0]), float(e.bound[0])
     if bool(e.optimal[0]):
-        return ["No nearer context would do: this is the closest explanation there is."]
+        so = f", measured {measure}" if measure else ""
+        by_that = "by that, " if measure else ""
+        return [
+            f"No nearer context would do{so}: {by_that}this is the closest explanation there is."
+        ]
     if math.isfinite(bound) and bound > 0:
+        least = rounded_down(bound, 4)
         if status is Status.VALID:
             return [
-                f"No context can do it with a loss below {bound:.4g}; this one has {loss:.4g}, "
-                f"at most {loss / bound - 1:.0%} more than the least possible."
+                f"No context can do it with a loss below {least}; this one has {loss:.4g}, "
+                f"at most {percent_up(loss / bound - 1)} more than the least possible."
             ]
-        return [f"Any context that does it has a loss of at least {bound:.4g}."]
+        return [f"Any context that does it has a loss of at least {least}."]
     if status is Status.VALID:
         return ["Nothing is proved about nearer ones: there may be a smaller change."]
     return ["Nothing is proved: there may be an answer that the search did not find."]
@@ -165,9 +228,8 @@ def _clash(e: Explanation) -> list[str]:
     if not clash.limits and not clash.locked:
         parts.append("No limit on the context takes part.")
     if math.isfinite(clash.radius):
-        parts.append(
-            f"This is proved for every context within {clash.radius:.1g} units of this one."
-        )
+        radius = rounded_down(clash.radius, 1)
+        parts.append(f"This is proved for every context within {radius} units of this one.")
     return parts
 
 
@@ -178,11 +240,24 @@ def _first(parts: tuple[str, ...], last: str = "and") -> str:
 
 def rating(e: Explanation) -> str:
     """One word for how plausible the code of the answer is; "" without codes."""
-    if e.latent is None or e.status[0] is Status.REJECTED:
-        return ""
-    off = abs(float(norms(e.latent.z)[0]) - mean_norm(e.latent.z.shape[1]))
+    return ratings(e)[0]
+
+
+def ratings(e: Explanation) -> list[str]:
+    """One word for each row, of any number."""
+    if e.latent is None:
+        return [""] * len(e)
+    n = e.latent.z.shape[1]
+    size = host(norms(e.latent.z))
+    off, below = np.abs(size - mean_norm(n)), gammainc(n / 2, size**2 / 2)
+    # Of few latents even a code of 0 is near the typical norm, and yet hardly ever made.
+    usual = (off <= KAPPA) & (below >= _TAIL) & (below <= 1 - _TAIL)
     # One of norm's standard deviations is about 0.7, whatever the number of latents.
-    return "typical" if off <= 1 else "plausible" if off <= KAPPA else "unusual"
+    words = np.where(usual, np.where(off <= 1, "typical", "plausible"), "unusual").tolist()
+    return [
+        "" if status is Status.REJECTED else word
+        for word, status in zip(words, e.status, strict=True)
+    ]
 
 
 def plausibility(e: Explanation) -> list[str]:

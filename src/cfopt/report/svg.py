@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from unicodedata import combining, east_asian_width
 
 from markupsafe import Markup, escape
 
-#: Longer names are cut in pictures; the whole one is shown on pointing.
-_LABEL = 18
+#: Widths of letters as parts of the font's size, in the widest of the usual fonts.
+_NARROW, _USUAL, _BROAD, _FULL = 0.42, 0.64, 0.84, 1.0
 
 
 def picture(
@@ -52,13 +53,35 @@ def dot(x: float, y: float, radius: float, kind: str) -> str:
     return f'<circle class="{kind}" cx="{number(x)}" cy="{number(y)}" r="{number(radius)}"/>'
 
 
-def text(x: float, y: float, words: str, kind: str = "") -> str:
-    """A text, cut if it is long."""
-    shown, whole = words, ""
-    if len(words) > _LABEL:
-        shown, whole = words[: _LABEL - 1] + "…", f"<title>{escape(words)}</title>"
+def text(x: float, y: float, words: str, kind: str = "", whole: str = "") -> str:
+    """A text; if it was cut, the whole of it is shown on pointing."""
+    title = f"<title>{escape(whole)}</title>" if whole and whole != words else ""
     styled = f' class="{kind}"' if kind else ""
-    return f'<text{styled} x="{number(x)}" y="{number(y)}">{whole}{escape(shown)}</text>'
+    return f'<text{styled} x="{number(x)}" y="{number(y)}">{title}{escape(words)}</text>'
+
+
+def breadth(words: str, size: float) -> float:
+    """How wide a text is at most, in a font of this size."""
+    return size * sum(map(_breadth, words))
+
+
+def _breadth(letter: str) -> float:
+    if combining(letter):
+        return 0.0
+    if east_asian_width(letter) in "WF" or letter in "MWmw@%—…":
+        return _FULL
+    if letter in "iljtfrI .,:;'|!()[]-":
+        return _NARROW
+    return _BROAD if letter.isupper() or letter in "+=<>~\N{MINUS SIGN}" else _USUAL
+
+
+def fitted(words: str, size: float, room: float) -> str:
+    """A text that is no wider than its room: shortened with an ellipsis where it would be."""
+    if breadth(words, size) <= room:
+        return words
+    while words and breadth(words + "…", size) > room:
+        words = words[:-1]
+    return words.rstrip() + "…"
 
 
 def image(uri: str, x: float, y: float, width: float, height: float) -> str:

@@ -10,16 +10,18 @@ import numpy as np
 
 from cfopt.errors import InputError
 from cfopt.explanation import Explanation
-from cfopt.plots.map_explanation import digits
 from cfopt.plots.parts import host, prices
 from cfopt.report import sentences, svg
 from cfopt.report.images import change_words, has_images
+from cfopt.report.measure import measured
 from cfopt.report.naming import column_name, decision_name
-from cfopt.report.pictures import Gallery, same
-from cfopt.types import Array, Status
+from cfopt.report.numbers import quiet, told_apart
+from cfopt.report.pictures import Gallery, rivals
+from cfopt.report.scene import Line
+from cfopt.types import Status
 
-#: What moved, from where, to where, and by how much.
-Move: TypeAlias = tuple[str, float, float, float]
+#: What moved, from where, to where, by how much, and in which unit.
+Move: TypeAlias = tuple[str, float, float, float, float]
 #: How many changes a task lists.
 _LISTED = 8
 
@@ -44,13 +46,27 @@ class Compared:
 
 @dataclass(frozen=True)
 class Change:
-    """A line of the table of changes; `part` is its size beside the largest, from -1 to 1."""
+    """A line of the table of changes.
+
+    Arguments:
+        name: what changed.
+        before, after, change: the numbers.
+        part: its size beside the largest, from -1 to 1, and
+        size: its size alone, both in units of its scale.
+    """
 
     name: str
     before: float
     after: float
     change: float
     part: float
+    size: float
+
+    @property
+    def shown(self) -> tuple[str, str, str]:
+        """The numbers as they are printed: before and after look different."""
+        before, after = told_apart([self.before, self.after], part=0.0)
+        return svg.signed(before), svg.signed(after), svg.signed(f"{self.change:+.3g}")
 
 
 @dataclass(frozen=True)
@@ -99,12 +115,10 @@ class TaskView:
         return self.status.value.replace(" ", "-")
 
     @property
-    def largest(self) -> str:
-        """The largest change in a few words, for the list of tasks."""
-        if not self.changes.rows or self.status is Status.PROVED_INFEASIBLE:
-            return ""
-        first = self.changes.rows[0]
-        return f"{self.changes.of}{first.name} " + svg.signed(f"{first.change:+.3g}")
+    def largest(self) -> Change | None:
+        """The largest change, for the list of tasks."""
+        hopeless = self.status is Status.PROVED_INFEASIBLE
+        return None if hopeless or not self.changes.rows else self.changes.rows[0]
 
 
 def task_views(e: Explanation, shown: list[Gallery]) -> list[TaskView]:
@@ -114,8 +128,8 @@ def task_views(e: Explanation, shown: list[Gallery]) -> list[TaskView]:
         e: the explanation.
         shown: the pictures of every row.
     """
-    moves = feature_moves(e)
-    return [_view(e, row, shown[row], moves[row]) for row in range(len(e))]
+    moves, measure = feature_moves(e), measured(e)
+    return [_view(e, row, shown[row], moves[row], measure) for row in range(len(e))]
 
 
 def feature_moves(e: Explanation) -> list[list[Move]]:
@@ -128,12 +142,14 @@ def feature_moves(e: Explanation) -> list[list[Move]]:
     table = replace(e, labels=None).table()
     numbers = table["row"].astype(int) if "row" in table else [0] * len(table)
     columns = (table[name].tolist() for name in ("feature", "before", "after", "change"))
-    for row, *move in zip(numbers, *columns, strict=True):
-        moves[row].append((str(move[0]), float(move[1]), float(move[2]), float(move[3])))
+    names = e.features.labels(e.x0[0].numel())
+    scale = dict(zip(names, e.features.scale or [1.0] * len(names), strict=True))
+    for row, name, before, after, change in zip(numbers, *columns, strict=True):
+        moves[row].append((str(name), float(before), float(after), float(change), scale[name]))
     return moves
 
 
-def _view(e: Explanation, row: int, gallery: Gallery, moves: list[Move]) -> TaskView:
+def _view(e: Explanation, row: int, gallery: Gallery, moves: list[Move], measure: str) -> TaskView:
     one = e[row]
     distance = float(one.distance[0])
     told = one.status[0] is not Status.PROVED_INFEASIBLE and math.isfinite(distance)
@@ -148,7 +164,7 @@ def _view(e: Explanation, row: int, gallery: Gallery, moves: list[Move]) -> Task
         steps=int(one.steps[0]),
         compared=tuple(_compared(one)),
         changes=_changes(one, moves),
-        proof=tuple(sentences.proof(one)),
+        proof=tuple(sentences.proof(one, measure)),
         plausibility=tuple(sentences.plausibility(one)),
         rating="" if one.status[0] is Status.PROVED_INFEASIBLE else sentences.rating(one),
         effort=sentences.effort(one),
@@ -162,35 +178,42 @@ def _compared(one: Explanation) -> list[Compared]:
     if not bool(one.factual.isfinite().all()):
         return []
     decided, wanted = sentences.names(one)
-    try:
-        before, after = prices(one, "costs_before"), prices(one, "costs")
-    except InputError:  # read from a file, without the problem that knows the fixed costs
-        before = after = np.full(one.factual.shape[1], np.nan)
-    clash = one.clash[0]
-    rows = [_one(one, "factual", "Decided", decided, before, after, host(one.factual[0]))]
-    if not same(one) and one.status[0] is not Status.REJECTED:
+    factual, other = host(one.factual[0]), host(one.alternative[0])
+    named = [(Line(factual, "factual"), "Decided", decided)]
+    if not sentences.same(one) and one.status[0] is not Status.REJECTED:
         what = "Asked for" if one.criterion.contrasts else "Best there"
-        other = host(one.alternative[0])
-        rows.append(_one(one, "other", what, wanted, before, after, other))
-    if clash is not None:
-        rivals = list(clash.decisions) if clash.decisions.shape[1] == len(before) else []
-        for k, y in enumerate(rivals[:2], start=1):
-            name = decision_name(one.problem, y, host(one.alternative[0]))
-            rows.append(_one(one, f"rival{k}", "In its way", name, before, after, y))
+        named.append((Line(other, "other"), what, wanted))
+    if one.clash[0] is not None:
+        for line in rivals(one):
+            if line.role == "factual":
+                named[0] = named[0][0], "Decided, and in its way", decided
+            else:
+                name = decision_name(one.problem, line.decision, other)
+                named.append((line, "In its way", name))
     elif sentences.chosen_elsewhere(one):
-        y = host(one.decision[0])
+        third = Line(host(one.decision[0]), "third")
         what = sentences.third_role(one).capitalize()
-        name = decision_name(one.problem, y, host(one.factual[0]))
-        rows.append(_one(one, "third", what, name, before, after, y))
-    return rows
+        named.append((third, what, decision_name(one.problem, third.decision, factual)))
+    before, after = (_values(one, costs, named) for costs in ("costs_before", "costs"))
+    if one.status[0] is Status.PROVED_INFEASIBLE:
+        after = [""] * len(named)
+    return [
+        Compared(line.role, what, name, *values)
+        for (line, what, name), *values in zip(named, before, after, strict=True)
+    ]
 
 
-def _one(
-    one: Explanation, role: str, what: str, name: str, before: Array, after: Array, y: Array
-) -> Compared:
-    hopeless = one.status[0] is Status.PROVED_INFEASIBLE
-    then = "" if hopeless else digits(float(after @ y))
-    return Compared(role, what, name, digits(float(before @ y)), then)
+def _values(one: Explanation, costs: str, named: list[tuple[Line, str, str]]) -> list[str]:
+    """What decisions cost or are worth at `costs_before` or `costs`."""
+    try:
+        worth = prices(one, costs)
+    except InputError:  # read from a file, without the problem that knows the fixed costs
+        return ["?"] * len(named)
+    # Rounding is told beside what a value is the sum of, as a sum of 0 has no size of its own.
+    terms = [worth * line.decision for line, _, _ in named]
+    largest = max(float(np.abs(part).sum()) for part in terms)
+    values = [quiet(float(part.sum()), largest) for part in terms]
+    return [svg.signed(value) for value in told_apart(values, trailing=True)]
 
 
 def _changes(one: Explanation, moves: list[Move]) -> Changes:
@@ -203,19 +226,28 @@ def _changes(one: Explanation, moves: list[Move]) -> Changes:
         order = np.argsort(-np.abs(after - before), kind="stable")
         moved = order[np.abs(after - before)[order] > 1e-6 * np.maximum(np.abs(before[order]), 1)]
         rows = [
-            (column_name(one.problem, int(j)), before[j], after[j], after[j] - before[j])
+            (column_name(one.problem, int(j)), before[j], after[j], after[j] - before[j], 1.0)
             for j in moved
         ]
         table = _table("Predicted costs that changed most", words, rows)
         return replace(table, of="cost of ")
-    return _table("What changed", "" if moves else "Nothing changed.", moves)
+    scaled = one.features.scale is not None and len(moves) > 1
+    title = "What changed, the largest in units of its scale first" if scaled else "What changed"
+    return _table(title, "" if moves else "Nothing changed.", moves)
 
 
 def _table(title: str, words: str, rows: list[Move]) -> Changes:
     shown = rows[:_LISTED]
-    largest = max((abs(change) for *_, change in shown), default=1.0) or 1.0
+    largest = max((abs(change / unit) for *_, change, unit in shown), default=1.0) or 1.0
     listed = tuple(
-        Change(str(name), float(before), float(after), float(change), float(change) / largest)
-        for name, before, after, change in shown
+        Change(
+            str(name),
+            float(before),
+            float(after),
+            float(change),
+            part=float(change / unit / largest),
+            size=float(abs(change / unit)),
+        )
+        for name, before, after, change, unit in shown
     )
     return Changes(title, words, listed, len(rows) - len(shown))

@@ -10,12 +10,13 @@
 
   const cell = (task, name) => task.querySelector(`summary .${name}`)?.textContent ?? "";
   // null is unknown and comes last in either direction.
+  const known = (text) => (text === "" ? null : Number(text));
   const keys = {
     number: (task) => Number(task.dataset.number),
     rank: (task) => ranks.indexOf(task.dataset.status),
-    distance: (task) => (task.dataset.distance === "" ? null : Number(task.dataset.distance)),
+    distance: (task) => known(task.dataset.distance),
     asked: (task) => cell(task, "asked") || null,
-    largest: (task) => cell(task, "largest") || null,
+    largest: (task) => known(task.dataset.largest),
     rating: (task) => (cell(task, "rating") ? ratings.indexOf(cell(task, "rating")) : null),
   };
   const compare = (a, b) => (typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : a - b);

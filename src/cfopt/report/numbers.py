@@ -1,0 +1,59 @@
+"""Numbers as the report prints them: rounded against the claim they serve, and without noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import ROUND_FLOOR, Context, Decimal
+from itertools import pairwise
+
+from cfopt.task import TOLERANCE
+
+#: What is smaller than this part of the numbers around it is their rounding.
+NOISE = 1e-9
+#: Significant digits: the usual number, and the most where fewer would hide a difference.
+_USUAL, _MOST = 4, 9
+
+
+def rounded_down(value: float, digits: int) -> str:
+    """A finite number with so many significant digits, and no more than it is."""
+    context = Context(prec=digits, rounding=ROUND_FLOOR)
+    return f"{float(context.create_decimal(Decimal(repr(value)))):.{digits}g}"
+
+
+def percent_up(part: float) -> str:
+    """A part in whole percent, and no less than it is."""
+    # The last digits of a quotient are rounding: 100.00000000000001 is 100.
+    return f"{math.ceil(round(100 * part, 8))}%"
+
+
+def quiet(value: float, largest: float) -> float:
+    """A value, 0 where it is only rounding beside the largest of the numbers around it."""
+    return 0.0 if abs(value) <= NOISE * largest else value
+
+
+def told_apart(
+    values: Sequence[float], part: float = TOLERANCE, trailing: bool = False
+) -> list[str]:
+    """Numbers that stand together, with so many digits that those that differ look different.
+
+    Arguments:
+        values: the numbers; "?" stands for those that are not finite.
+        part: of the largest, up to which two of them count as equal.
+        trailing: whether zeros at the end are kept.
+    """
+    finite = [value for value in values if math.isfinite(value)]
+    largest = max(map(abs, finite), default=0.0)
+    ordered = sorted(quiet(value, largest) for value in finite)
+    pairs = [(a, b) for a, b in pairwise(ordered) if b - a > part * largest]
+    digits = _USUAL
+    while digits < _MOST and any(f"{a:.{digits}g}" == f"{b:.{digits}g}" for a, b in pairs):
+        digits += 1
+    style = f"{'#' if trailing else ''}.{digits}g"
+    return [_printed(quiet(value, largest), style) for value in values]
+
+
+def _printed(value: float, style: str) -> str:
+    if not math.isfinite(value):
+        return "?"
+    return f"{value:{style}}".rstrip(".") if value else "0"

@@ -27,7 +27,8 @@ from cfopt.report.naming import column_letters, column_name, decision_name
 from cfopt.report.numbers import percent_up, rounded_down, told_apart
 from cfopt.report.overview import duration, overview, percent
 from cfopt.report.pictures import by_worth, galleries
-from cfopt.report.sentences import plausibility, proof, question, rating, verdict
+from cfopt.report.plausible import plausibility, rating
+from cfopt.report.sentences import proof, question, verdict
 from cfopt.report.tasks import task_views
 from cfopt.types import Status
 from conftest import another, normal, random_linear
@@ -633,6 +634,29 @@ def test_a_long_name_leaves_its_number_to_be_seen_and_tasks_are_sorted_by_it(
     )
     assert seen
     assert min(seen) >= 0
+    page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(find_browser() is None, reason="no chromium was found")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_letters_on_a_map_are_dark_on_a_pale_halo(
+    browser: Any, tmp_path: Path, scheme: str
+) -> None:
+    problem = TerrainShortestPath(4, 4)
+    pipeline = cfopt.Pipeline(random_linear(3, problem.num_costs, bias=3.0), problem)
+    e = cfopt.explain(normal(1, 3), pipeline, cfopt.Epsilon(0.1), search=cfopt.MDMM(max_steps=2))
+    path = tmp_path / "report.html"
+    write_report(e, path, title="Map", seconds=1.0, settings={})
+    page = browser.new_page(color_scheme=scheme)
+    page.goto(path.as_uri())
+    style = page.evaluate(
+        """() => {
+             const {fill, stroke, paintOrder} = getComputedStyle(document.querySelector(".tag"));
+             return [fill, stroke, paintOrder];
+           }"""
+    )
+    assert style == ["rgb(35, 34, 31)", "rgb(255, 255, 255)", "stroke"]
     page.close()
 
 

@@ -8,6 +8,8 @@ from cfopt.explanation import Explanation
 
 #: How well a distance must match the losses to be what they are; float32 has few digits.
 _MATCH = 1e-4
+#: How many answers are looked at: all were measured alike.
+_ANSWERS = 100
 _IN_SCALES = "in units of the features' scales"
 _L1 = "by L1, the sum of all changes"
 
@@ -17,11 +19,11 @@ def measured(e: Explanation) -> str:
 
     An explanation keeps the losses, not the proximity: it is known by what it gave.
     """
-    found = e.valid & (e.loss > 0)
-    if not bool(found.any()):
+    found = (e.valid & (e.loss > 0)).nonzero().flatten()[:_ANSWERS]
+    if not len(found):
         return ""
     loss = e.loss[found].double()
-    change = (e.x - e.x0).flatten(1)[found].double()
+    change = (e.x[found] - e.x0[found]).flatten(1).double()
     units = {"": change}
     if e.features.scale is not None:
         scaled = change / torch.tensor(e.features.scale, dtype=change.dtype, device=change.device)

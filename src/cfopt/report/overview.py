@@ -11,7 +11,8 @@ from markupsafe import Markup
 from cfopt.explanation import Explanation
 from cfopt.report import svg
 from cfopt.report.measure import measured
-from cfopt.report.sentences import MEANING, ratings
+from cfopt.report.plausible import ratings
+from cfopt.report.sentences import MEANING
 from cfopt.types import Array, Status, counted
 
 #: The bars of the chart of distances, and its size.
@@ -102,7 +103,7 @@ def _facts(e: Explanation, distances: Array, seconds: float, measure: str) -> li
         facts.append(Fact(f"{np.median(distances):.3g}", "Median distance", spread))
         closest = int((e.optimal & (e.steps > 0)).sum())
         detail = f"of {counted(len(distances), 'change')} found"
-        detail += f", measured {measure}" if measure else ""
+        detail += f", measured {measure}" if measure and closest else ""
         facts.append(Fact(f"{closest:,}", "Proved closest", detail))
     if e.latent is not None and bool(e.valid.any()):
         words = [word for word, valid in zip(ratings(e), e.valid.tolist(), strict=True) if valid]

@@ -17,6 +17,7 @@ from cfopt.report.measure import measured
 from cfopt.report.naming import column_name, decision_name
 from cfopt.report.numbers import quiet, told_apart
 from cfopt.report.pictures import Gallery, rivals
+from cfopt.report.plausible import plausibility, rating
 from cfopt.report.scene import Line
 from cfopt.types import Status
 
@@ -165,8 +166,8 @@ def _view(e: Explanation, row: int, gallery: Gallery, moves: list[Move], measure
         compared=tuple(_compared(one)),
         changes=_changes(one, moves),
         proof=tuple(sentences.proof(one, measure)),
-        plausibility=tuple(sentences.plausibility(one)),
-        rating="" if one.status[0] is Status.PROVED_INFEASIBLE else sentences.rating(one),
+        plausibility=tuple(plausibility(one)),
+        rating="" if one.status[0] is Status.PROVED_INFEASIBLE else rating(one),
         effort=sentences.effort(one),
         gallery=gallery,
         optimal=bool(one.optimal[0]),

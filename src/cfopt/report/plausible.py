@@ -1,0 +1,72 @@
+"""How plausible an answer is under the generative model: in a word, and in sentences."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import gammainc
+
+from cfopt.explanation import Explanation
+from cfopt.latent import norms
+from cfopt.plausibility import KAPPA, mean_norm, prior_mass
+from cfopt.plots.parts import host
+from cfopt.types import Status
+
+#: Of the codes that a generative model makes, this part has the least norms, and as many the
+#: largest, that are called unusual however near the typical norm they are.
+_TAIL = 0.005
+
+
+def rating(e: Explanation) -> str:
+    """One word for how plausible the code of a single row is; "" without codes."""
+    return ratings(e)[0]
+
+
+def ratings(e: Explanation) -> list[str]:
+    """One word for each row, of any number."""
+    if e.latent is None:
+        return [""] * len(e)
+    n = e.latent.z.shape[1]
+    size = host(norms(e.latent.z))
+    off, below = np.abs(size - mean_norm(n)), gammainc(n / 2, size**2 / 2)
+    # Of few latents even a code of 0 is near the typical norm, and yet hardly ever made.
+    usual = (off <= KAPPA) & (below >= _TAIL) & (below <= 1 - _TAIL)
+    # One of norm's standard deviations is about 0.7, whatever the number of latents.
+    words = np.where(usual, np.where(off <= 1, "typical", "plausible"), "unusual").tolist()
+    return [
+        "" if status is Status.REJECTED else word
+        for word, status in zip(words, e.status, strict=True)
+    ]
+
+
+def plausibility(e: Explanation) -> list[str]:
+    """How plausible the answer of a single row is, in sentences."""
+    word = rating(e)
+    if not word or e.latent is None or e.status[0] is Status.PROVED_INFEASIBLE:
+        return []
+    n = e.latent.z.shape[1]
+    size, own, radius = float(norms(e.latent.z)[0]), float(norms(e.latent.z0)[0]), mean_norm(n)
+    mass = prior_mass(n, KAPPA)
+    where = f"Its code has the norm {size:.3g}, where {radius:.3g} is typical"
+    if word == "unusual":
+        side = "less" if size < radius else "more"
+        below = float(gammainc(n / 2, size**2 / 2))
+        share = below if size < radius else 1 - below
+        reading = (
+            f"Unusual. {where}: only {_share(share)} of what the generative model makes "
+            f"has {side}. Read the answer with care."
+        )
+    else:
+        reading = (
+            f"{word.capitalize()}. {where}; within {KAPPA:g} of that lies "
+            f"{_share(mass)} of what the generative model makes."
+        )
+    parts = [reading, f"The code of the context itself has {own:.3g}."]
+    if bool(e.reconstruction_moved[0]):
+        parts.append(
+            "The generative model alone, before any search, already changes the decision here."
+        )
+    return parts
+
+
+def _share(part: float) -> str:
+    return f"{100 * part:.3g}%" if part >= 0.001 else "less than 0.1%"

@@ -80,11 +80,13 @@ def test_a_drawn_route_is_explained_with_a_valid_map_that_can_be_shared(
     here.choose("view", "change")
     page.locator(".compare .split").first.wait_for(state="detached")
     with page.expect_download() as saved:
-        page.get_by_role("link", name="JSON").click()
+        page.get_by_role("link", name="Naive JSON").click()
     document = json.loads(Path(saved.value.path()).read_text())
     assert document["request"]["question"]["kind"] == "absolute"
+    assert document["request"]["plausible"] is False
+    assert saved.value.suggested_filename.startswith("explanation-")
     with page.expect_download() as saved:
-        page.get_by_role("link", name="PNG").click()
+        page.get_by_role("link", name="Plausible PNG").click()
     assert Path(saved.value.path()).read_bytes().startswith(b"\x89PNG")
     other = visit()
     other.open(page.url.removeprefix(other.server.url))

@@ -1,6 +1,7 @@
 // Numbers and names as the report writes them.
 
 const MINUS = "\u2212";
+const HUGE = 1e15; // from here on as powers of ten
 
 /** A number with a few digits that mean something: 28.08, 0.731, 1,204. */
 export function number(value, digits = 4) {
@@ -8,7 +9,7 @@ export function number(value, digits = 4) {
   if (value === 0) return "0";
   const size = Math.abs(value);
   const text =
-    size >= 10 ** digits
+    size >= 10 ** digits && size < HUGE
       ? value.toLocaleString("en", { maximumFractionDigits: 0 })
       : String(Number(value.toPrecision(size < 1e-3 ? 1 : digits)));
   return text.replace("-", MINUS);

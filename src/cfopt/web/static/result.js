@@ -145,8 +145,7 @@ function serverDrawings(result) {
 
 function told(result, pipeline, beside) {
   const whose = beside && el("h3", {}, "The plausible answer");
-  const first = el("div", {}, whose, compared(result, pipeline), beside);
-  return el("div", { class: "told" }, first, changes(result, !beside));
+  return el("div", { class: "told" }, whose, el("div", {}, compared(result, pipeline), beside), changes(result, !beside));
 }
 
 /** The decisions of the pictures, and what they cost. */
@@ -219,7 +218,7 @@ function versus(tasks) {
   return el(
     "table",
     { class: "versus" },
-    el("caption", { class: "unseen" }, "Plausible against naive"),
+    el("caption", {}, "Plausible against naive"),
     el("thead", {}, el("tr", {}, head(unseen("Measure")), head("Plausible"), head("Naive"))),
     el("tbody", {}, line("Verdict", (r) => capital(r.status)), MEASURES.map(([name, , of]) => line(name, of))),
   );

@@ -81,7 +81,7 @@ def task_routes(tasks: Tasks, live: Live) -> APIRouter:
     )
     async def events(name: str) -> Response:
         """A stream of `progress` events while the search runs, then one `end` with the task."""
-        stream = _stream(tasks, known(name), live.limits)
+        stream = _stream(tasks, known(name), live)
         return StreamingResponse(stream, media_type="text/event-stream")
 
     @router.get("/tasks/{name}/result.json", tags=["tasks"], responses=answers.DOCUMENT)
@@ -117,19 +117,20 @@ def _download(name: str, kind: str) -> dict[str, str]:
     return {"Content-Disposition": f'attachment; filename="explanation-{name}.{kind}"'}
 
 
-async def _stream(tasks: Tasks, task: SearchTask, limits: Limits) -> AsyncIterator[str]:
-    """News when there are any, and otherwise a sign of life."""
+async def _stream(tasks: Tasks, task: SearchTask, live: Live) -> AsyncIterator[str]:
+    """News when there are any, and otherwise a sign of life; it ends with the server."""
     version, moves, last = -1, 0, 0.0
-    while not task.over:
+    while not task.over and not live.stopping:
         now = time.monotonic()
-        if task.version != version or now - last >= limits.beat_seconds:
+        if task.version != version or now - last >= live.limits.beat_seconds:
             moved = task.place if task.moves != moves else {}
             version, moves, last = task.version, task.moves, now
             view = tasks.view(task)
             told = {key: view[key] for key in ("status", "place", "seconds", "step", "message")}
             yield _event("progress", told | moved)
         await asyncio.sleep(_LOOK)
-    yield _event("end", tasks.view(task))
+    if task.over:
+        yield _event("end", tasks.view(task))
 
 
 def _event(name: str, data: dict[str, Any]) -> str:

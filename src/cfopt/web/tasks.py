@@ -79,6 +79,8 @@ class SearchTask:
         """The search has ended by itself."""
         explanation = zlib.compress(answer["explanation"].encode(), 1)
         with self._lock:
+            if self.over:  # cancelled while its worker finished
+                return
             self.result, self._explanation = answer["result"], explanation
             self._end("done", answer["result"]["verdict"])
 
@@ -112,7 +114,7 @@ class SearchTask:
             stop()
 
     def _end(self, status: str, message: str) -> None:
-        # A cancelled task stays cancelled, though its worker may still have finished.
+        # A cancelled task stays cancelled, though its worker may still fail.
         if self.over:
             return
         self._took = self.elapsed

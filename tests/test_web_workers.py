@@ -205,7 +205,7 @@ def test_a_predictor_that_ends_its_process_fails_its_task_alone(client: Client) 
     ("number", "status", "words"),
     [
         (LIVE_HANG, 504, "The pipeline does not answer. It took longer than 1 s"),
-        (LIVE_RAISE, 422, "the sensor is broken"),
+        (LIVE_RAISE, 502, "The pipeline fails: RuntimeError: the sensor is broken"),
         (LIVE_EXIT, 503, "The worker process died. A new one takes its place; try again."),
         (LIVE_FORK, 504, "The pipeline does not answer. It took longer than 1 s"),
         (LIVE_LEAVE, 503, "The worker process died. A new one takes its place; try again."),
@@ -218,6 +218,8 @@ def test_live_decisions_of_a_faulty_pipeline_are_told(
     answer = client.post("/api/decide", json=asked)
     assert answer.status_code == status
     assert words in answer.json()["detail"]
+    answer = client.post("/api/explain", json=fault(number))
+    assert (answer.status_code, words in answer.json()["detail"]) == (status, True)
     assert client.get("/api/pipelines/own/contexts/0").status_code == 200
 
 
@@ -254,6 +256,16 @@ def test_old_tasks_are_forgotten(client: Client) -> None:
     assert gone.status_code == 404
     assert gone.json()["detail"] == "There is no such task: it was forgotten, or never there."
     assert client.task(started[-1])["status"] == "done"
+
+
+def test_a_task_counts_all_that_it_holds() -> None:
+    task = SearchTask({"context": {"image": "x" * 5000}}, 1.0)
+    empty = SearchTask({}, 1.0)
+    assert task.size - empty.size >= 5000
+    for one, words in ((task, "y" * 7000), (empty, "")):
+        one.start(lambda: None)
+        one.finish({"result": {"verdict": "Found.", "image": words}, "explanation": "{}"})
+    assert task.size - empty.size >= 12_000
 
 
 def test_many_cancel_at_any_moment(client: Client) -> None:

@@ -75,8 +75,10 @@ class Live:
 
 
 def _status(error: CallError) -> HTTPException:
-    if isinstance(error, RefusedError | FailedError):
+    if isinstance(error, RefusedError):
         return HTTPException(422, str(error))
+    if isinstance(error, FailedError):
+        return HTTPException(502, str(error))
     if isinstance(error, TooSlowError):
         return HTTPException(504, f"The pipeline does not answer. {error}")
     if isinstance(error, DiedError):

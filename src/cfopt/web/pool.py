@@ -33,8 +33,11 @@ class Job(Protocol):
     """Something to be done by a worker."""
 
     command: str
-    arguments: dict[str, Any]
     seconds: float
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Of the command."""
 
     def start(self, stop: Callable[[], None]) -> bool:
         """A worker takes it on, until it is stopped; False if it is no longer wanted."""

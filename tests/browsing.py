@@ -194,7 +194,7 @@ class Visit:
 
     def answer(self) -> str:
         """The verdict of the answer, once it is there."""
-        return str(self.page.locator("#result .answer").inner_text())
+        return str(self.page.locator("#result:not([hidden]) .answer").inner_text())
 
 
 @pytest.fixture(scope="module", name="server")

@@ -6,10 +6,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 from tests.browsing import BROWSER, Server, Visit, chromium, command_serving, visits  # noqa: F401
+
+from cfopt.datasets import Terrain
+from cfopt.models.terrain import FOLDER, PREDICTOR
 
 pytestmark = BROWSER
 _MODEL = """\
@@ -30,12 +34,11 @@ title = "A workshop"
 
 [predictor]
 class = "torch.nn.Linear"
-arguments = { in_features = 2, out_features = 2 }
+arguments = { in_features = 2, out_features = 3 }
 weights = "margins.safetensors"
 
 [problem]
 file = "mix.lp"
-arguments = { cost_columns = ["chairs", "desks"] }
 
 [contexts]
 file = "weeks.csv"
@@ -50,6 +53,24 @@ only_increase = ["orders"]
 kind = "Epsilon"
 epsilon = 0.1
 """
+_HILLS = """\
+title = "Our hills"
+
+[predictor]
+class = "cfopt.predictors.CompactCNN"
+weights = "{weights}"
+
+[problem]
+kind = "TerrainShortestPath"
+arguments = {{ rows = 3, cols = 5 }}
+
+[contexts]
+file = "maps.npy"
+
+[criterion]
+kind = "Epsilon"
+epsilon = 0.05
+"""
 
 
 @pytest.fixture(scope="module", name="server")
@@ -58,9 +79,9 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     (folder / "mix.lp").write_text(_MODEL)
     (folder / "CONFIG.toml").write_text(_CONFIG)
     (folder / "weeks.csv").write_text("wood,orders\n3,5\n8,2\n")
-    # Chairs suffer from dear wood; desks are for orders.
-    weight = torch.tensor([[-1.0, 0.0], [-0.5, 2.0]])
-    save_file({"weight": weight, "bias": torch.tensor([15.0, 6.0])}, folder / "margins.safetensors")
+    # Chairs suffer from dear wood; desks are for orders; the rent stays.
+    weight, bias = torch.tensor([[-1.0, 0.0], [-0.5, 2.0], [0.0, 0.0]]), [15.0, 6.0, -60.0]
+    save_file({"weight": weight, "bias": torch.tensor(bias)}, folder / "margins.safetensors")
     with command_serving("--config", str(folder / "CONFIG.toml")) as running:
         yield running
 
@@ -101,4 +122,28 @@ def test_a_pipeline_that_cannot_be_loaded_says_so(
         page.locator("#pipelines a[href$=grid]").click()
         page.locator("#table-legend div").first.wait_for()
         assert page.locator("#notice").is_hidden()
+        here.close()
+
+
+def test_maps_of_other_sizes_are_drawn_on_and_explained(tmp_path: Path, browser: Any) -> None:
+    config = tmp_path / "CONFIG.toml"
+    config.write_text(_HILLS.format(weights=FOLDER / PREDICTOR))
+    np.save(tmp_path / "maps.npy", Terrain(3, 5).generate(4).images.numpy())
+    with command_serving("--config", str(config)) as server:
+        here = Visit(browser, server)
+        page = here.open()
+        # There is nothing to paint with; a click on the far corner leads the route there.
+        assert page.locator("#tools, #palette").filter(visible=True).count() == 0
+        box = page.locator("#board .surface").bounding_box()
+        page.mouse.click(box["x"] + 0.1 * box["width"], box["y"] + 0.9 * box["height"])
+        page.mouse.click(box["x"] + 0.9 * box["width"], box["y"] + 0.9 * box["height"])
+        assert "7 cells to E3, complete" in page.locator("#route-said").inner_text()
+        page.get_by_text("When would mine have beaten").click()
+        here.explain()
+        here.answer()
+        # What can be grabbed between before and after lies where the map is.
+        slider = page.locator(".compare .split").bounding_box()
+        image = page.locator(".compare image").first.bounding_box()
+        for side in ("x", "y", "width", "height"):
+            assert slider[side] == pytest.approx(image[side], abs=1.5)
         here.close()

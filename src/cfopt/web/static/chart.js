@@ -2,7 +2,7 @@
 
 import { announce, byId, legendEntry } from "./dom.js";
 import { alike, same } from "./routes.js";
-import { number } from "./words.js";
+import { cellName, number } from "./words.js";
 
 export class Chart {
   #cell = null; // under the pointer or the keys
@@ -76,7 +76,7 @@ export class Chart {
     if (!now || !cell) return "";
     const price = now.costs[cell[0] * this.board.grid.cols + cell[1]];
     return [
-      `${this.sketch.name(cell)}: predicted cost ${number(price, 3)}`,
+      `${cellName(cell)}: predicted cost ${number(price, 3)}`,
       ...(now.path?.some((other) => same(other, cell)) ? ["on the decided route"] : []),
       ...(this.sketch.visits(cell) ? ["on yours"] : []),
     ].join(", ");

@@ -3,7 +3,7 @@
 import { announce, byId, notice, usable } from "./dom.js";
 import { Palette } from "./palette.js";
 import { Sketch } from "./sketch.js";
-import { counted } from "./words.js";
+import { cellName, counted } from "./words.js";
 
 const UNDONE = 100; // steps that can be taken back
 
@@ -104,8 +104,8 @@ export class Editor {
     const { route } = this.sketch;
     if (!route.length) announce("Your route is empty.");
     else if (this.sketch.complete) announce(this.sketch.words(this.on.now()));
-    else if (route.length < before) announce(`Taken back to ${this.sketch.name(route.at(-1))}.`);
-    else announce(`Led to ${this.sketch.name(cell)}, ${counted(route.length, "cell")}.`);
+    else if (route.length < before) announce(`Taken back to ${cellName(route.at(-1))}.`);
+    else announce(`Led to ${cellName(cell)}, ${counted(route.length, "cell")}.`);
   }
 
   #finish() {

@@ -78,6 +78,7 @@ class Work:
         scene = self._scene(asked.pipeline)
         tried = self._run(scene, asked, Trial(self._means(scene, asked).search))
         if tried.status[0] is Status.REJECTED:
+            decided(scene, tried.x0[0])  # where the solver fails, that is no fault of the request
             raise InputError(tried.message[0][:1].upper() + tried.message[0][1:] + ".")
         kept = asked.model_dump(mode="json", exclude_none=True)
         if asked.context.image is not None:

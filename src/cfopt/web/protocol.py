@@ -44,8 +44,7 @@ def protocol(limits: Limits) -> type[H11Protocol]:
             self._look()
 
         def handle_events(self) -> None:
-            # By the application's own means, since uvicorn's answer has no headers.
-            self.limit_concurrency = None
+            # Not by uvicorn's limit_concurrency, whose answer has no headers.
             crowded = max(len(self.connections), len(self.tasks)) > limits.connections
             self.app = _busy if crowded else self.config.loaded_app
             super().handle_events()

@@ -25,13 +25,14 @@ from cfopt.report import svg, write_report
 from cfopt.report.drawing import common
 from cfopt.report.measure import measured
 from cfopt.report.naming import column_letters, column_name, decision_name
-from cfopt.report.numbers import percent_up, rounded_down, told_apart
+from cfopt.report.numbers import percent_up, told_apart
 from cfopt.report.overview import duration, overview, percent
 from cfopt.report.pictures import by_worth, galleries
 from cfopt.report.plausible import plausibility, rating
 from cfopt.report.sentences import proof, question, verdict
 from cfopt.report.tasks import task_views
 from cfopt.types import Status
+from cfopt.wording import rounded_down
 from conftest import another, normal, random_linear
 
 VOID = {"meta", "input", "br", "img", "link"}

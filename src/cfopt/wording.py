@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_FLOOR, Context, Decimal
 
 from cfopt.certificate import Clash
 from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
@@ -89,8 +90,15 @@ def impossible(task: Task, clash: Clash) -> str:
     if clash.locked:
         text += f"; unlocking {_listing(list(clash.locked), 'or')} could help"
     if math.isfinite(clash.radius):
-        text += f" (proved for every context within {clash.radius:.1g} units of this one)"
+        within = rounded_down(clash.radius, 1)
+        text += f" (proved for every context within {within} units of this one)"
     return text
+
+
+def rounded_down(value: float, digits: int) -> str:
+    """A finite number with so many significant digits, and no more than it is."""
+    context = Context(prec=digits, rounding=ROUND_FLOOR)
+    return f"{float(context.create_decimal(Decimal(repr(value)))):.{digits}g}"
 
 
 def _listing(parts: list[str], last: str = "and") -> str:

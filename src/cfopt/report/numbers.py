@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from decimal import ROUND_FLOOR, Context, Decimal
 from itertools import pairwise
 
 from cfopt.task import TOLERANCE
@@ -13,12 +12,6 @@ from cfopt.task import TOLERANCE
 NOISE = 1e-9
 #: Significant digits: the usual number, and the most where fewer would hide a difference.
 _USUAL, _MOST = 4, 9
-
-
-def rounded_down(value: float, digits: int) -> str:
-    """A finite number with so many significant digits, and no more than it is."""
-    context = Context(prec=digits, rounding=ROUND_FLOOR)
-    return f"{float(context.create_decimal(Decimal(repr(value)))):.{digits}g}"
 
 
 def percent_up(part: float) -> str:

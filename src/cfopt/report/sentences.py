@@ -14,9 +14,10 @@ from cfopt.plots.parts import host, prices
 from cfopt.problems.base import same_decision
 from cfopt.report.measure import measured
 from cfopt.report.naming import decision_name, listing, noun
-from cfopt.report.numbers import percent_up, rounded_down
+from cfopt.report.numbers import percent_up
 from cfopt.task import TOLERANCE
 from cfopt.types import Sense, Status, counted
+from cfopt.wording import rounded_down
 
 #: What each status means, for the legend.
 MEANING = {

@@ -53,7 +53,10 @@ def check_claim(folder: Path, settings: Mapping[str, Any], *, kind: str, room: i
                 f"{folder} holds files, but no {SETTINGS} of {kind}. Pass an empty or a new folder "
                 "with --out."
             )
-        check_room(next(one for one in (folder, *folder.absolute().parents) if one.exists()), room)
+        there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+        if not there.is_dir():
+            raise InputError(f"The folder {folder} cannot be used: {there} is a file.")
+        check_room(there, room)
     except OSError as error:
         raise InputError(f"The folder {folder} cannot be used: {error}.") from error
 

@@ -10,10 +10,12 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 SOURCE = Path(__file__).parent.parent / "src"
 #: The longest that anything is waited for; a slow machine is slow, not broken.
@@ -23,12 +25,23 @@ _FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync", "--no-first-run"),
 )
+#: A way that is nearly as good as the best of the first map: soon explained.
+NEAR = ((0, 0), (6, 6), (11, 11))
+#: A way through lake and forest, which takes a search some seconds.
+FAR = ((0, 0), (0, 11), (11, 11))
 
 
 def find_browser() -> str | None:
     """The path of a Chromium, or None where there is none."""
     names = ("chromium", "chromium-browser", "google-chrome")
     return next((path for name in names if (path := shutil.which(name))), None)
+
+
+#: Marks of all tests in a browser.
+BROWSER = [
+    pytest.mark.browser,
+    pytest.mark.skipif(find_browser() is None, reason="no chromium was found"),
+]
 
 
 class Server:
@@ -69,13 +82,17 @@ class Server:
 
 
 @contextmanager
-def command_serving() -> Iterator[Server]:
-    """`cfopt serve` on a free port, until the block ends."""
+def command_serving(*options: str) -> Iterator[Server]:
+    """`cfopt serve` on a free port, until the block ends.
+
+    Arguments:
+        options: more words of the command.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     environment = os.environ | {"PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "cfopt", "serve", "--port", str(port)]
+    command = [sys.executable, "-m", "cfopt", "serve", "--port", str(port), *options]
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
     server = Server(port)
     try:
@@ -177,4 +194,30 @@ class Visit:
 
     def answer(self) -> str:
         """The verdict of the answer, once it is there."""
-        return str(self.page.locator("#result .answer").inner_text())
+        return str(self.page.locator("#result:not([hidden]) .answer").inner_text())
+
+
+@pytest.fixture(scope="module", name="server")
+def explorer() -> Iterator[Server]:
+    with command_serving() as running:
+        yield running
+
+
+@pytest.fixture(scope="module", name="browser")
+def chromium() -> Iterator[Any]:
+    with browsing(str(find_browser())) as opened:
+        yield opened
+
+
+@pytest.fixture(name="visit")
+def visits(server: Server, browser: Any) -> Iterator[Callable[..., Visit]]:
+    """Opens pages in windows of their own, which are closed in the end."""
+    opened: list[Visit] = []
+
+    def start(**settings: Any) -> Visit:
+        opened.append(Visit(browser, server, **settings))
+        return opened[-1]
+
+    yield start
+    for one in opened:
+        one.close()

@@ -15,7 +15,7 @@ import uvicorn
 
 from cfopt.web.limits import Limits
 from cfopt.web.process import Source
-from cfopt.web.serve import listen
+from cfopt.web.serve import listen, settings
 from cfopt.web.server import create_app
 
 #: The longest that a test waits for anything.
@@ -27,9 +27,7 @@ def serving(source: Source, limits: Limits) -> Iterator[Client]:
     """A client of a server that is ready."""
     listening = listen("127.0.0.1", 0)
     app = create_app(source, limits)
-    server = uvicorn.Server(
-        uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, server_header=False)
-    )
+    server = uvicorn.Server(settings(app, limits))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     port = listening.getsockname()[1]
@@ -102,12 +100,16 @@ class Client(httpx.Client):
 #: first: so the context itself passes all checks.
 FAULTY = """
 import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import torch
 
-LIVE = {10: "hang", 11: "raise", 12: "exit"}
-MOVED = {1: "hang", 2: "raise", 3: "exit", 4: "slow"}
+CHILDREN = Path(__file__).parent / "children"
+LIVE = {10: "hang", 11: "raise", 12: "exit", 13: "fork", 14: "leave"}
+MOVED = {1: "hang", 2: "raise", 3: "exit", 4: "slow", 5: "fork", 6: "run", 7: "leave"}
 
 
 class Net(torch.nn.Module):
@@ -126,7 +128,21 @@ class Net(torch.nn.Module):
         fault = LIVE.get(kind)
         if (x.detach()[:, 0] != x.detach()[:, 0].round()).any():
             fault = fault or MOVED.get(kind)
-        if fault == "hang":
+        if fault in ("fork", "leave"):
+            child = os.fork()
+            if not child:
+                if fault == "leave":
+                    os.setsid()
+                time.sleep(600)
+            with CHILDREN.open("a") as file:
+                file.write(f"{child}\\n")
+        if fault == "leave":
+            os._exit(3)
+        if fault == "run":
+            solver = [sys.executable, "-c", "import time; time.sleep(600)"]
+            with CHILDREN.open("a") as file:
+                file.write(f"{subprocess.Popen(solver).pid}\\n")
+        if fault in ("hang", "fork", "run"):
             while True:
                 time.sleep(0.01)
         if fault == "raise":

@@ -3,52 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.browsing import Server, Visit, browsing, command_serving, find_browser
+from tests.browsing import (  # noqa: F401
+    BROWSER,
+    FAR,
+    NEAR,
+    Visit,
+    chromium,
+    explorer,
+    visits,
+)
 from tests.legible import FAINT, NAMELESS, PAPER
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(find_browser() is None, reason="no chromium was found"),
-]
-#: A way that is nearly as good as the best of the first map: soon explained.
-NEAR = ((0, 0), (6, 6), (11, 11))
-#: A way through lake and forest, which takes a search some seconds.
-FAR = ((0, 0), (0, 11), (11, 11))
+pytestmark = BROWSER
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with command_serving() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with browsing(str(find_browser())) as opened:
-        yield opened
-
-
-@pytest.fixture
-def visit(server: Server, browser: Any) -> Iterator[Callable[..., Visit]]:
-    visits: list[Visit] = []
-
-    def start(**settings: Any) -> Visit:
-        visits.append(Visit(browser, server, **settings))
-        return visits[-1]
-
-    yield start
-    for one in visits:
-        one.close()
 
 
 def test_the_page_loads_with_a_map_its_route_and_its_costs(visit: Callable[..., Visit]) -> None:
@@ -80,51 +54,18 @@ def test_a_drawn_route_is_explained_with_a_valid_map_that_can_be_shared(
     here.choose("view", "change")
     page.locator(".compare .split").first.wait_for(state="detached")
     with page.expect_download() as saved:
-        page.get_by_role("link", name="JSON").click()
+        page.get_by_role("link", name="Naive JSON").click()
     document = json.loads(Path(saved.value.path()).read_text())
     assert document["request"]["question"]["kind"] == "absolute"
+    assert document["request"]["plausible"] is False
+    assert saved.value.suggested_filename.startswith("explanation-")
     with page.expect_download() as saved:
-        page.get_by_role("link", name="PNG").click()
+        page.get_by_role("link", name="Plausible PNG").click()
     assert Path(saved.value.path()).read_bytes().startswith(b"\x89PNG")
     other = visit()
     other.open(page.url.removeprefix(other.server.url))
     assert other.answer() == here.answer()
     assert other.page.locator(".compare").count() == 2
-
-
-def test_a_search_can_be_watched_and_cancelled(visit: Callable[..., Visit]) -> None:
-    here = visit()
-    page = here.open()
-    here.drag(*FAR)
-    before = page.evaluate("document.querySelector('#board canvas').toDataURL()")
-    here.explain()
-    # It is the map itself that changes while the search runs.
-    page.wait_for_function(
-        "before => document.querySelector('#board canvas').toDataURL() !== before", arg=before
-    )
-    page.get_by_role("button", name="Cancel").click()
-    page.get_by_text("The search was cancelled").wait_for()
-    assert page.evaluate("document.querySelector('#board canvas').toDataURL()") == before
-    assert page.locator("#result").is_hidden()
-    here.server.until(lambda: here.server.searching() is None)
-
-
-def test_a_search_that_is_left_for_another_page_is_given_up(visit: Callable[..., Visit]) -> None:
-    here = visit()
-    page = here.open()
-    page.get_by_label("or take the route of").select_option(index=4)
-    page.locator("#route-said", has_text="complete").wait_for()
-    page.get_by_role("button", name="Clear").click()
-    here.drag(*FAR)
-    here.explain()
-    here.server.until(here.server.searching)
-    page.locator("#pipelines a[href$=knapsack]").click()
-    page.locator("#table-legend div").first.wait_for()
-    here.server.until(lambda: here.server.searching() is None)
-    assert page.locator("#result").is_hidden()
-    page.go_back()
-    page.locator("#legend div").first.wait_for()
-    assert here.path()[-1] == [11, 11]
 
 
 def test_what_is_no_image_is_refused_in_words_and_the_page_goes_on(
@@ -204,21 +145,6 @@ def test_the_keyboard_alone_leads_from_the_start_to_an_answer(
     assert page.evaluate("document.activeElement.id") == "result-title"
 
 
-def test_a_worker_that_is_killed_is_told_and_the_next_search_works(
-    visit: Callable[..., Visit],
-) -> None:
-    here = visit()
-    page = here.open()
-    here.drag(*FAR)
-    here.explain()
-    os.kill(here.server.until(here.server.searching), signal.SIGKILL)
-    page.locator("#notice p", has_text="worker process died").wait_for()
-    page.get_by_role("button", name="Clear").click()
-    here.drag(*NEAR)
-    here.explain()
-    assert here.answer().startswith("Valid.")
-
-
 def test_sliders_move_the_decision_and_a_locked_feature_stays(
     visit: Callable[..., Visit],
 ) -> None:
@@ -245,10 +171,8 @@ def test_sliders_move_the_decision_and_a_locked_feature_stays(
     surface.click(position={"x": 0.1 * box["width"], "y": 0.9 * box["height"]})
     assert "It would cost" in page.locator("#wanted-said").inner_text()
     here.explain()
-    assert here.answer().startswith(("Valid.", "Proved infeasible."))
-    assert "What is proved" in page.locator("#result .notes").inner_text() or (
-        "impossible" in page.locator("#result .notes").inner_text()
-    )
+    assert here.answer().startswith("Valid.")
+    assert "What is proved" in page.locator("#result .notes").inner_text()
     assert "rain" not in page.locator("#result .changes tbody").inner_text()
     assert page.locator("#decided").inner_text() == moved
     other = visit()
@@ -273,6 +197,57 @@ def test_items_are_chosen_by_hand_and_too_many_are_refused_in_words(
     assert page.locator("#result ul.items").count() == 2
 
 
+def test_the_skip_link_leads_to_the_content_and_keeps_the_address(
+    visit: Callable[..., Visit],
+) -> None:
+    here = visit()
+    page = here.open("/#grid")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    assert page.url.endswith("/#grid")
+    assert page.locator("#table-view").is_visible()
+
+
+def test_an_emptied_box_shows_again_what_counts(visit: Callable[..., Visit]) -> None:
+    here = visit()
+    page = here.open("/#grid")
+    box = page.get_by_label("rain, exactly")
+    box.fill("1.5")
+    box.fill("")
+    page.keyboard.press("Tab")
+    assert box.input_value() == "1.5"
+    with page.expect_response("**/api/decide"):
+        box.fill("1e200")
+    page.wait_for_function("document.getElementById('decided').textContent.includes('e+')")
+    assert len(page.locator("#decided").inner_text()) < 80
+
+
+def test_painting_is_told_and_buttons_keep_the_focus(visit: Callable[..., Visit]) -> None:
+    here = visit()
+    page = here.open()
+    here.drag(*NEAR)
+    here.choose("tool", "paint")
+    clear = page.get_by_role("button", name="Clear")
+    clear.click()
+    assert clear.get_attribute("aria-disabled") == "true"
+    assert page.evaluate("document.activeElement.id") == "clear"
+    page.get_by_role("button", name="Undo").click()
+    assert "complete" in page.locator("#polite").inner_text()
+    here.choose("terrain", "rock")
+    row, column = here.path()[5]
+    before = page.locator("#readout").inner_text()
+    here.drag((row, column))
+    page.locator("#map-name", has_text="Map 1, painted").wait_for()
+    assert page.locator("#thumbs input:checked").count() == 0
+    page.wait_for_function(
+        "before => document.getElementById('readout').textContent !== before", arg=before
+    )
+    page.get_by_role("button", name="Reset").click()
+    page.wait_for_function("document.getElementById('map-name').textContent === 'Map 1'")
+    assert page.locator("#thumbs input:checked").count() == 1
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_all_text_can_be_read_and_all_controls_have_names(
     visit: Callable[..., Visit], scheme: str
@@ -281,8 +256,42 @@ def test_all_text_can_be_read_and_all_controls_have_names(
     for path in ("/#terrain", "/?grid#grid", "/?knapsack#knapsack"):
         page = here.open(path)
         assert (page.evaluate(PAPER) < 60) == (scheme == "dark")
-        assert page.evaluate(FAINT) == []
-        assert page.evaluate(NAMELESS) == []
+        _legible(page)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_searches_answers_and_messages_can_be_read_as_well(
+    visit: Callable[..., Visit], scheme: str
+) -> None:
+    here = visit(color_scheme=scheme, reduced_motion="reduce")
+    page = here.open()
+    here.drag(*FAR)
+    here.explain()
+    page.locator(".progress:visible", has_text="Searching").wait_for()
+    _legible(page)
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_text("The search was cancelled").wait_for()
+    _legible(page)
+    page.set_input_files("#upload", {"name": "map.png", "mimeType": "image/png", "buffer": b"no"})
+    page.locator("#notice:not(.calm)").wait_for()
+    _legible(page)
+    page.get_by_role("button", name="Clear").click()
+    here.drag(*NEAR)
+    page.locator("#map-ask label.check").click()
+    here.explain()
+    here.answer()
+    _legible(page)
+    page = here.open("/?knapsack#knapsack")
+    page.get_by_label("or take the decision of").select_option(index=8)
+    page.locator("#wanted-said", has_text="It would be worth").wait_for()
+    here.explain()
+    here.answer()
+    _legible(page)
+
+
+def _legible(page: Any) -> None:
+    assert page.evaluate(FAINT) == []
+    assert page.evaluate(NAMELESS) == []
 
 
 def _fits(page: Any) -> bool:

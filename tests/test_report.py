@@ -22,6 +22,7 @@ from cfopt.certificate import Clash
 from cfopt.errors import StorageError
 from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack, TerrainShortestPath
 from cfopt.report import svg, write_report
+from cfopt.report.drawing import common
 from cfopt.report.measure import measured
 from cfopt.report.naming import column_letters, column_name, decision_name
 from cfopt.report.numbers import percent_up, told_apart
@@ -199,6 +200,10 @@ def test_decisions_have_names_for_every_kind_of_problem() -> None:
     diagonal[:, 0] = diagonal[-1, :] = 1
     name = decision_name(terrain, diagonal.flatten(), edge.flatten())
     assert name == "the route by A2, A3, A4, A5 and 21 more"
+    small = TerrainShortestPath(4, 4)
+    assert decision_name(small, np.eye(4).flatten()) == "A1-B2-C3-D4"
+    assert [column_name(small, j) for j in (0, 4, 15)] == ["A1", "A2", "D4"]
+    assert ">D4</text>" in common(small)
     items = Knapsack(np.ones((1, 20)), [20.0])
     assert decision_name(items, np.zeros(20)) == "no item"
     assert decision_name(items, np.ones(20), np.arange(20) % 19 > 0) == "items 0 and 19 among 20"

@@ -22,10 +22,14 @@ import cfopt
 from cfopt.app.config import read_config
 from cfopt.app.example import write_example
 from cfopt.app.work import load
+from cfopt.features import Features
 from cfopt.models.terrain import FOLDER, PREDICTOR, VAES, load_terrain
+from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack, TerrainShortestPath
 from cfopt.web import build
+from cfopt.web.columns import columns
 from cfopt.web.limits import Limits
 from cfopt.web.process import Source
+from cfopt.web.views import TableView
 from serving import Client, serving
 
 pytestmark = pytest.mark.xdist_group("web")
@@ -69,8 +73,92 @@ def test_pipelines_are_listed_and_described(client: Client) -> None:
     assert (own["title"], own["labels"][0]) == ("Deliveries across town", "Mon")
     assert (rain["lower"], rain["upper"], traffic["upper"]) == (0, None, 10)
     assert rain["min"] == 0 < rain["max"]
+    assert own["columns"][0] == {
+        "name": own["decision_names"][0],
+        "integer": True,
+        "binary": True,
+        "lower": 0,
+        "upper": 1,
+    }
+    assert (len(own["columns"]), len(terrain["columns"])) == (len(own["decision_names"]), 144)
     assert weekend["immutable"]
     assert not own["plausible"]
+
+
+def test_what_columns_may_be_is_told_where_it_is_known() -> None:
+    """So that a decision of any kind can be entered by hand."""
+    upper, whole = [3, np.inf, 1], [True, False, True]
+    model = MILP(np.ones((1, 3)), 0, 9, lower=[-1, 0, 0], upper=upper, integer=whole)
+    listed = Finite([[0, 2.5, 1], [4, 1, 0]])
+    told = [
+        [(c["integer"], c["binary"], c["lower"], c["upper"]) for c in columns(problem) or []]
+        for problem in (model, listed, Knapsack(np.ones((1, 2)), [1.0]))
+    ]
+    assert told[0] == [(True, False, -1, 3), (False, False, 0, None), (True, True, 0, 1)]
+    assert told[1] == [(True, False, 0, 4), (False, False, 1, 2.5), (True, True, 0, 1)]
+    assert told[2] == [(True, True, 0, 1)] * 2
+    assert columns(Finite(np.eye(2001)[:2])) is None
+
+
+def test_which_way_features_may_move_is_told() -> None:
+    features = Features(["age", "debt", "sex"], only_increase=["age"], only_decrease=["debt"])
+    described = TableView(features, 3, torch.float64).describe(torch.zeros(2, 3))["features"]
+    assert [one["only"] for one in described] == ["increase", "decrease", None]
+    features = Features(["age"], only_increase=["age"], only_decrease=["age"])
+    fixed = TableView(features, 1, torch.float64).describe(torch.zeros(2, 1))["features"]
+    assert fixed[0]["immutable"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        (GRID, GridShortestPath(5, 5)),
+        (MAP | {"plausible": False}, TerrainShortestPath(12, 12)),
+    ],
+)
+def test_an_answer_can_be_gone_on_from_exactly(
+    client: Client, asked: dict[str, Any], problem: Any
+) -> None:
+    def document(task: dict[str, Any]) -> cfopt.Explanation:
+        text = client.get(f"/api/tasks/{task['id']}/result.json").text
+        return cfopt.Explanation.from_json(text, problem)
+
+    question = {"kind": "relative", "alternative": {"row": 21}}
+    first = client.explain(**asked, question=question)
+    there = {"pipeline": asked["pipeline"], "context": {"task": first["id"]}}
+    after = document(first)
+    decided = client.post("/api/decide", json=there).json()
+    assert torch.tensor(decided["costs"], dtype=torch.float64).allclose(
+        after.costs[0].double(), rtol=1e-5
+    )
+    assert decided["decision"] == first["result"]["after"]["decision"]
+    second = client.explain(**(asked | there), question=question)
+    assert second["request"]["context"] == {"task": first["id"]}
+    assert torch.equal(document(second).x0, after.x)
+    third = client.explain(**(asked | {"context": {"task": second["id"]}}), question=question)
+    assert torch.equal(document(third).x0, document(second).x)
+
+
+def test_only_answers_that_are_there_can_be_gone_on_from(client: Client) -> None:
+    task = client.explain(**GRID, question={"kind": "epsilon", "epsilon": 0.05})
+    for path in ("/api/decide", "/api/explain"):
+        for name, context, status in (
+            ("grid", {"task": "none"}, 404),
+            ("knapsack", {"task": task["id"]}, 422),
+            ("grid", {"task": task["id"], "row": 1}, 422),
+        ):
+            asked: dict[str, Any] = {"pipeline": name, "context": context}
+            if path == "/api/explain":
+                asked["question"] = {"kind": "epsilon", "epsilon": 0.05}
+            assert client.post(path, json=asked).status_code == status
+
+
+def test_the_description_names_all_that_is_answered(client: Client) -> None:
+    schemas = client.get("/openapi.json").json()["components"]["schemas"]
+    for name in ("own", "terrain", "grid", "knapsack"):
+        for model, path in (("Described", ""), ("Decided", "/contexts/0")):
+            answer = client.get(f"/api/pipelines/{name}{path}").json()
+            assert set(answer) <= set(schemas[model]["properties"])
 
 
 def test_decisions_are_those_of_the_pipeline(client: Client, folder: Path) -> None:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import json
+import socket
 import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
+import httpx
+import numpy as np
 import pytest
+import torch
 from PIL import Image
 
-from cfopt.web.headers import HEADERS
+from cfopt.web.headers import HEADERS, Guard
 from cfopt.web.limits import Limits
+from cfopt.web.pictures import Canvas
 from cfopt.web.process import Source
 from serving import Client, serving
 
@@ -47,7 +54,7 @@ def _wish(alternative: Any, pipeline: str = "grid", **more: Any) -> dict[str, An
     [
         (_but(pipeline="gird"), 404, "There is no pipeline 'gird'."),
         (_but(pipeline="../own"), 404, "There is no pipeline '../own'."),
-        (_but(context={}), 422, "exactly one of values, image and row is needed, got none"),
+        (_but(context={}), 422, "exactly one of values, image, row and task is needed"),
         (_but(context={"row": 1, "values": [1]}), 422, "got values and row"),
         (
             _but(context={"row": 50}),
@@ -198,6 +205,90 @@ def test_images_of_any_mode_are_read(client: Client, mode: str) -> None:
     assert client.post("/api/decide", json=asked).status_code == 200
 
 
+def test_grey_in_16_bits_keeps_its_shades() -> None:
+    canvas = Canvas(1, 2, 2, 0.0, 1.0, torch.float64, 100)
+    grey = np.array([[0, 65535], [32768, 257]], dtype=np.uint16)
+    read = canvas.read(base64.b64encode(_saved(Image.fromarray(grey), "PNG")).decode())
+    assert read[0].numpy() == pytest.approx(grey / 65535, abs=1 / 255)
+
+
+def test_photos_are_read_as_they_are_seen() -> None:
+    canvas = Canvas(1, 2, 2, 0.0, 1.0, torch.float64, 100)
+    image = Image.fromarray(np.array([[0, 255], [0, 0]], dtype=np.uint8))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned clockwise
+    file = io.BytesIO()
+    image.save(file, "PNG", exif=exif)
+    assert canvas.read(base64.b64encode(file.getvalue()).decode())[0].tolist() == [[0, 0], [0, 1]]
+
+
+def test_idle_connections_keep_nobody_out() -> None:
+    limits = Limits(connections=4, header_seconds=600)
+    with serving(Source(), limits) as client, ExitStack() as stack:
+        address = (client.base_url.host, client.base_url.port)
+        idle = [stack.enter_context(socket.create_connection(address, 60)) for _ in range(6)]
+        fresh = httpx.get(client.base_url.join("/api/health"), timeout=60)
+        assert fresh.status_code == 200
+        assert idle[0].recv(1) == b""  # the oldest made room
+
+
+def test_a_request_that_does_not_arrive_is_not_waited_for() -> None:
+    with serving(Source(), Limits(header_seconds=0.2)) as client:
+        address = (client.base_url.host, client.base_url.port)
+        whole = b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        for sent in (b"", b"GET / HTTP/1.1\r\nHost: lo", whole + b"GET"):
+            with socket.create_connection(address, 60) as one:
+                one.sendall(sent)
+                heard = b"".join(iter(lambda one=one: one.recv(4096), b""))
+                assert heard.startswith(b"HTTP/1.1 200") == (sent[:30] == whole[:30])
+
+
+def test_more_requests_than_connections_are_told_to_come_back() -> None:
+    limits = Limits(connections=2, body_seconds=600)
+    with serving(Source(), limits) as own, ExitStack() as stack:
+        address = (own.base_url.host, own.base_url.port)
+        head = b"POST /api/decide HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n"
+        head += b"Content-Type: application/json\r\n\r\n"
+        # Requests whose bodies are awaited: none of them is idle.
+        for _ in range(3):
+            stack.enter_context(socket.create_connection(address, 60)).sendall(head)
+        own.until(lambda: httpx.get(own.base_url.join("/api/health")).status_code == 503)
+        answer = httpx.get(own.base_url.join("/api/health"))
+        assert answer.json()["detail"].startswith("Too many connections")
+        assert answer.headers["retry-after"] == "1"
+        assert answer.headers["content-security-policy"] == HEADERS["Content-Security-Policy"]
+
+
+def test_what_is_no_http_is_refused_with_all_headers(client: Client) -> None:
+    address = (client.base_url.host, client.base_url.port)
+    with socket.create_connection(address, 60) as one:
+        one.sendall(b"what?\r\n\r\n")
+        heard = b"".join(iter(lambda: one.recv(4096), b"")).decode().lower()
+    assert heard.startswith("http/1.1 400")
+    assert all(f"{name.lower()}: " in heard for name in HEADERS)
+    assert '{"detail": "' in heard
+
+
+def test_a_fault_of_the_guard_itself_is_told_with_all_headers() -> None:
+    sent: list[Any] = []
+
+    async def broken() -> Any:
+        raise RuntimeError("no body")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def app(*call: Any) -> None:
+        pytest.fail("nothing was to be answered")
+
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/api/decide", "headers": headers}
+    asyncio.run(Guard(app, "127.0.0.1", Limits())(scope, broken, send))
+    assert sent[0]["status"] == 500
+    assert {name.lower().encode() for name in HEADERS} <= {name for name, _ in sent[0]["headers"]}
+    assert json.loads(sent[1]["body"]) == {"detail": "The server failed at this request."}
+
+
 def test_maps_have_no_features_to_lock(client: Client) -> None:
     asked = _wish({"row": 5}, "terrain") | {"features": {"locked": ["x0"]}}
     answer = client.post("/api/explain", json=asked)
@@ -238,6 +329,7 @@ def test_every_answer_carries_the_security_headers(client: Client) -> None:
         ({"Host": "192.168.0.7"}, 421),
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "null"}, 403),
+        ({"Origin": "http://["}, 403),
         ({"Sec-Fetch-Site": "cross-site"}, 403),
         ({"Sec-Fetch-Site": "same-origin"}, 200),
         ({"Content-Type": "text/plain"}, 415),

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from cfopt.problems import GridShortestPath, TerrainShortestPath
 from cfopt.report import svg
 from cfopt.report.bars import draw_columns
-from cfopt.report.naming import column_letters, place, walk
+from cfopt.report.naming import cell, column_letters, place, walk
 from cfopt.report.scene import Line, Panel
 from cfopt.types import Array
 
@@ -170,9 +170,7 @@ def _(problem: TerrainShortestPath) -> Markup:
     names = []
     if not _ruler(problem):
         names = [
-            svg.text(
-                _CELL * col + 2, _CELL * row + 4, place(row, col, problem.rows, problem.cols), "tag"
-            )
+            svg.text(_CELL * col + 3, _CELL * row + 4, cell(row, col), "tag")
             for row in range(problem.rows)
             for col in range(problem.cols)
         ]

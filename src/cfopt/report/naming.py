@@ -84,9 +84,14 @@ def listing(parts: list[str], last: str = "and") -> str:
 
 
 def place(row: int, col: int, rows: int, cols: int) -> str:
-    """A node or cell: a letter where the alphabet is enough, else column and row as in chess."""
+    """A node: a letter where the alphabet is enough, else named as a cell is."""
     if rows * cols <= _LETTERS:
         return chr(ord("A") + row * cols + col)
+    return cell(row, col)
+
+
+def cell(row: int, col: int) -> str:
+    """A cell of a map: its column and its row, as in chess."""
     return f"{column_letters(col)}{row + 1}"
 
 
@@ -119,7 +124,7 @@ def _(problem: GridShortestPath, j: int) -> str:
 
 @column_name.register
 def _(problem: TerrainShortestPath, j: int) -> str:
-    return place(*divmod(j, problem.cols), problem.rows, problem.cols)
+    return cell(*divmod(j, problem.cols))
 
 
 def _node(problem: GridShortestPath, node: int) -> str:
@@ -151,7 +156,7 @@ def _(problem: TerrainShortestPath, decision: Array) -> list[str] | None:
     cells = walk(problem, decision)
     if cells is None:
         return None
-    return [place(i, j, problem.rows, problem.cols) for i, j in cells]
+    return [cell(i, j) for i, j in cells]
 
 
 def walk(problem: TerrainShortestPath, decision: Array) -> list[Cell] | None:

@@ -55,6 +55,16 @@ class Listed(BaseModel):
     fault: str | None = None
 
 
+class Column(BaseModel):
+    """An entry of a decision: whether it is whole, or 0 or 1, and its bounds where known."""
+
+    name: str
+    integer: bool
+    binary: bool
+    lower: float | None
+    upper: float | None
+
+
 class Described(BaseModel):
     """A pipeline: what it reads, what it decides, and what may be changed."""
 
@@ -68,10 +78,13 @@ class Described(BaseModel):
     noun: str
     plausible: bool
     decision_names: list[str] | None
+    columns: list[Column] | None
     layout: dict[str, Any] | None
     features: list[dict[str, Any]] | None = None
     grid: dict[str, Any] | None = None
     terrains: list[dict[str, Any]] | None = None
+    size: dict[str, int] | None = None
+    ready: bool
 
 
 class Decided(BaseModel):
@@ -86,6 +99,7 @@ class Decided(BaseModel):
     path: list[list[int]] | None
     drawing: str | None = None
     label: str | None = None
+    row: int | None = None
 
 
 class Queued(BaseModel):
@@ -120,6 +134,7 @@ _UNKNOWN: Responses = {404: _problem("There is no such thing.")}
 #: What may happen wherever workers are asked.
 _WORKERS: Responses = {
     429: _problem("Too much is waiting already."),
+    502: _problem("The pipeline fails: its predictor or solver raises an error for good input."),
     503: _problem("The workers are loading, or one died."),
     504: _problem("The pipeline took too long."),
 }

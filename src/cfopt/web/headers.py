@@ -56,33 +56,33 @@ class Guard:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers[name] = value
-                headers.setdefault("Cache-Control", "no-store")
+                _dress(message)
             await send(message)
 
-        headers = Headers(scope=scope)
-        fault = self._fault(scope, headers)
-        if fault is not None:
-            await _answer(marked, *fault)
-            return
         try:
-            body = await asyncio.wait_for(self._body(headers, receive), self._limits.body_seconds)
-        except TimeoutError:
-            await _answer(marked, 408, "The request took too long to arrive.")
-            return
-        if body is None:
-            most = f"{self._limits.body / 1e6:g} MB"
-            await _answer(marked, 413, f"A request needs to be at most {most} large.")
-            return
-        try:
-            await self._app(scope, _replayed(body, receive), marked)
+            await self._guarded(scope, receive, marked)
         # Any: a fault of this server is told like any other, and its place logged.
         except Exception:
             logging.getLogger("uvicorn.error").exception("%s failed", scope["path"])
             if not begun:
                 await _answer(marked, 500, "The server failed at this request.")
+
+    async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        fault = self._fault(scope, headers)
+        if fault is not None:
+            await _answer(send, *fault)
+            return
+        try:
+            body = await asyncio.wait_for(self._body(headers, receive), self._limits.body_seconds)
+        except TimeoutError:
+            await _answer(send, 408, "The request took too long to arrive.")
+            return
+        if body is None:
+            most = f"{self._limits.body / 1e6:g} MB"
+            await _answer(send, 413, f"A request needs to be at most {most} large.")
+            return
+        await self._app(scope, _replayed(body, receive), send)
 
     def _fault(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
         host = headers.get("host", "")
@@ -91,7 +91,7 @@ class Guard:
         if scope["method"] in _SAFE:
             return None
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        if origin is not None and _netloc(origin) != host.lower():
             return 403, "Requests from pages of another origin are not accepted."
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return 403, "Requests from pages of another origin are not accepted."
@@ -128,6 +128,13 @@ class Guard:
                 return bytes(body)
 
 
+def _netloc(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
+
+
 def _address(name: str, unspecified: bool = False) -> bool:
     try:
         address = ipaddress.ip_address(name)
@@ -150,8 +157,22 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-async def _answer(send: Send, status: int, detail: str) -> None:
+def refusal(status: int, detail: str) -> tuple[Message, Message]:
+    """An answer that says no in a sentence: its start, with all headers, and its body."""
     body = json.dumps({"detail": detail}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    start: Message = {"type": "http.response.start", "status": status, "headers": headers}
+    _dress(start)
+    return start, {"type": "http.response.body", "body": body}
+
+
+def _dress(start: Message) -> None:
+    headers = MutableHeaders(scope=start)
+    for name, value in HEADERS.items():
+        headers[name] = value
+    headers.setdefault("Cache-Control", "no-store")
+
+
+async def _answer(send: Send, status: int, detail: str) -> None:
+    for message in refusal(status, detail):
+        await send(message)

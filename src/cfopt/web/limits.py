@@ -10,6 +10,8 @@ class Limits:
     """The limits of a server; times in seconds, sizes in bytes.
 
     Arguments:
+        connections: at the same time, streams included; idle ones make room for others.
+        header_seconds: that the head of a request may take to arrive.
         body: of a request.
         body_seconds: that a request may take to arrive.
         pixels: of an image that is sent, before it is made smaller.
@@ -26,6 +28,8 @@ class Limits:
         beat_seconds: between two events of a stream, at most.
     """
 
+    connections: int = 256
+    header_seconds: float = 10.0
     body: int = 4_000_000
     body_seconds: float = 20.0
     pixels: int = 2048 * 2048

@@ -29,6 +29,11 @@ class Live:
     def __init__(self, pool: Pool, limits: Limits) -> None:
         self._pool, self.limits = pool, limits
 
+    @property
+    def stopping(self) -> bool:
+        """Whether the server is about to end, so that nothing should be waited for."""
+        return self._pool.stopping
+
     async def ask(
         self, command: str, arguments: dict[str, Any], seconds: float | None = None
     ) -> dict[str, Any]:
@@ -55,7 +60,7 @@ class Live:
         """A pipeline's description, waited for while the worker loads."""
         live = self._pool.live
         until = time.monotonic() + self.limits.loading_seconds
-        while not live.pipelines and time.monotonic() < until:
+        while not live.pipelines and not self.stopping and time.monotonic() < until:
             await asyncio.sleep(_LOOK)
         for one in live.pipelines:
             if one["name"] == name:
@@ -70,8 +75,10 @@ class Live:
 
 
 def _status(error: CallError) -> HTTPException:
-    if isinstance(error, RefusedError | FailedError):
+    if isinstance(error, RefusedError):
         return HTTPException(422, str(error))
+    if isinstance(error, FailedError):
+        return HTTPException(502, str(error))
     if isinstance(error, TooSlowError):
         return HTTPException(504, f"The pipeline does not answer. {error}")
     if isinstance(error, DiedError):

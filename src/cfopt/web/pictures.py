@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from cfopt.errors import InputError
@@ -68,6 +68,12 @@ class Canvas:
         if width * height > self.pixels or min(width, height) < 1:
             raise InputError(self._too_large(f"{width} x {height}"))
         try:
+            # As it was meant to be seen.
+            image = ImageOps.exif_transpose(image)
+            if image.mode.startswith("I"):
+                # Grey in 16 bits, which would be cut off at 255.
+                grey = np.rint(np.asarray(image, dtype=np.float64) / 257).clip(0, 255)
+                image = Image.fromarray(grey.astype(np.uint8))
             if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
                 # On white, as a page shows it.
                 image = image.convert("RGBA")

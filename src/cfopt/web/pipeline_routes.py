@@ -9,21 +9,24 @@ from fastapi import APIRouter, HTTPException, Response
 import cfopt
 from cfopt.web import answers
 from cfopt.web.answers import Plain
+from cfopt.web.known import origin
 from cfopt.web.live import Live
 from cfopt.web.pool import Pool
 from cfopt.web.requests import Decide
+from cfopt.web.tasks import Tasks, continued
 from cfopt.web.titles import OWN, SHIPPED
 
 #: Stored maps do not change while a server runs.
 _CACHED = {"Cache-Control": "private, max-age=600"}
 
 
-def pipeline_routes(pool: Pool, live: Live) -> APIRouter:
+def pipeline_routes(pool: Pool, live: Live, tasks: Tasks) -> APIRouter:
     """Routes that the live worker answers.
 
     Arguments:
         pool: of the workers.
         live: the one that is asked.
+        tasks: whose answers may be contexts.
     """
     router = APIRouter(prefix="/api", default_response_class=Plain)
 
@@ -86,7 +89,8 @@ def pipeline_routes(pool: Pool, live: Live) -> APIRouter:
     async def decide(asked: Decide) -> Response:
         """What the pipeline decides in a context."""
         await live.pipeline(asked.pipeline)
-        return Plain(await live.ask("decide", asked.model_dump(mode="json")))
+        arguments = continued(asked.model_dump(mode="json"), origin(tasks, asked))
+        return Plain(await live.ask("decide", arguments))
 
     return router
 

@@ -33,8 +33,11 @@ class Job(Protocol):
     """Something to be done by a worker."""
 
     command: str
-    arguments: dict[str, Any]
     seconds: float
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Of the command."""
 
     def start(self, stop: Callable[[], None]) -> bool:
         """A worker takes it on, until it is stopped; False if it is no longer wanted."""
@@ -66,7 +69,7 @@ class Queue:
     def put(self, job: Job) -> None:
         """Add a job, or raise `QueueFullError`."""
         with self._changed:
-            if len(self._jobs) >= self._room:
+            if self._closed or len(self._jobs) >= self._room:
                 raise QueueFullError
             self._jobs.append(job)
             self._changed.notify()
@@ -92,7 +95,11 @@ class Queue:
         """Send all who wait home."""
         with self._changed:
             self._closed = True
+            waiting = list(self._jobs)
+            self._jobs.clear()
             self._changed.notify_all()
+        for job in waiting:
+            job.fail(DiedError("The server stops."))
 
 
 class Post(threading.Thread):
@@ -215,7 +222,8 @@ class Call:
 
     def fail(self, error: CallError) -> None:
         """Hand over the reason."""
-        self.answer.set_exception(error)
+        if not self.answer.cancelled():
+            self.answer.set_exception(error)
 
 
 class Pool:
@@ -228,6 +236,7 @@ class Pool:
 
     def __init__(self, source: Source, limits: Limits) -> None:
         self.own = source.config is not None
+        self.stopping = False
         self._calls, self.searches = Queue(limits.live_queue), Queue(limits.queue)
         self.live = Post("live", self._calls, source, limits)
         searching = [Post("search", self.searches, source, limits) for _ in range(limits.workers)]
@@ -247,7 +256,8 @@ class Pool:
         return call.answer
 
     def stop(self) -> None:
-        """End all workers."""
+        """End all workers, and whatever waits for them."""
+        self.stopping = True
         for queue in (self._calls, self.searches):
             queue.close()
         for post in self.posts:

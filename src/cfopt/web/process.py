@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
+import signal
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
 from cfopt.web import worker
+
+#: Seconds between two looks at whether a silent process is still there.
+_LOOK = 0.2
 
 
 class CallError(Exception):
@@ -61,8 +67,37 @@ def _context() -> Any:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["cfopt.web.warm"])
+    context.set_forkserver_preload(["cfopt.web.quiet", "cfopt.web.warm"])
     return context
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """What is started here by this thread hears no Ctrl-C before it can say that it will not."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    # Started first: to start it unblocks the signal.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def end_origin() -> None:
+    """End the process that workers are forked from, whatever it is at.
+
+    For a server that ends, too: others of the same process would lose their workers.
+    """
+    from multiprocessing.forkserver import _forkserver
+
+    # Nothing public knows it; it ends by itself as well, but only once it has loaded everything.
+    pid = getattr(_forkserver, "_forkserver_pid", None)
+    if pid is not None:
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
 
 
 class Process:
@@ -81,11 +116,14 @@ class Process:
         config = None if source.config is None else str(source.config)
         arguments = (theirs, config, source.trusted, source.pixels)
         self._process = context.Process(target=worker.main, args=arguments, daemon=True)
-        self._process.start()
+        with _undisturbed():
+            self._process.start()
         theirs.close()
         self._grace, self._number = grace, 0
         # Known from the connection a moment before the system tells that a process has ended.
         self._broken = False
+        #: Whether it leads a group, of itself and all that it starts.
+        self._leads = False
         self._lock, self._sending = threading.Lock(), threading.Lock()
         self._why: CallError | None = None
         self._killer: threading.Timer | None = None
@@ -101,6 +139,7 @@ class Process:
         timer = threading.Timer(seconds, self.kill)
         timer.start()
         try:
+            self._leads = self._receive()["group"]
             message = self._receive()
         finally:
             timer.cancel()
@@ -175,8 +214,12 @@ class Process:
                 self.kill()
 
     def kill(self) -> None:
-        """End the process at once."""
+        """End the process at once, and all that it started."""
         self._broken = True
+        if self._leads:
+            # Also where the process itself has ended: its children may live.
+            with suppress(OSError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
 
     @property
@@ -186,7 +229,9 @@ class Process:
 
     def close(self) -> None:
         """End the process and give back what it holds."""
-        self._process.kill()
+        self.kill()
+        # Its number may now be given to another.
+        self._leads = False
         self._process.join()
         self._connection.close()
 
@@ -200,6 +245,10 @@ class Process:
 
     def _receive(self) -> dict[str, Any]:
         try:
+            # Whoever it started may hold the connection, so that its end alone is not heard.
+            while not self._connection.poll(_LOOK):
+                if not self.alive and not self._connection.poll():
+                    raise EOFError
             message: dict[str, Any] = json.loads(self._connection.recv_bytes())
         except (EOFError, OSError) as error:
             self._broken = True

@@ -43,17 +43,20 @@ def _one_of(model: BaseModel, *names: str) -> None:
 
 
 class Context(_Asked):
-    """A context: its numbers, an image, or a stored one."""
+    """A context: its numbers, an image, a stored one, or the answer of a search."""
 
     values: Numbers | None = Field(None, description="One number for each feature of a table.")
     image: str | None = Field(
         None, description="A PNG or JPEG in base64; one of the map's own size is taken exactly."
     )
     row: Row | None = Field(None, description="The number of a stored context, from 0.")
+    task: Name | None = Field(
+        None, description="The id of a search: its answer, exactly as it was found."
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Context:
-        _one_of(self, "values", "image", "row")
+        _one_of(self, "values", "image", "row", "task")
         return self
 
 

@@ -18,8 +18,9 @@ from cfopt.plausibility import Plausibility, Sphere
 from cfopt.problems import GridShortestPath, Knapsack
 from cfopt.problems.base import Problem
 from cfopt.proximity import L2, Latent, Proximity
-from cfopt.report.naming import column_name, noun
+from cfopt.report.naming import noun
 from cfopt.search import MDMM, Auto, Search
+from cfopt.web.columns import columns, names
 from cfopt.web.pictures import Canvas, as_uri
 from cfopt.web.routes import layout
 from cfopt.web.titles import OWN, SHIPPED, Title
@@ -32,8 +33,8 @@ _MAPS, _DONORS = 96, slice(20, 26)
 _STEPS = 1000
 #: How strongly codes are drawn to the sphere of typical ones: the paper's choice.
 _BETA = 10.0
-#: How many labels, and names of columns, a description has at most.
-_LABELS, _COLUMNS = 200, 2000
+#: How many labels a description has at most.
+_LABELS = 200
 #: Standard deviations from an ordinary day within which features of the shipped tables lie.
 _REACH = 3.0
 _STREETS = (
@@ -88,7 +89,6 @@ class Scene:
     def describe(self) -> dict[str, Any]:
         """What the page needs to know before anything is asked."""
         problem = self.pipeline.problem
-        columns = problem.num_columns
         return {
             **asdict(self.title),
             "contexts": len(self.contexts),
@@ -96,9 +96,8 @@ class Scene:
             "sense": str(problem.sense),
             "noun": noun(problem),
             "plausible": self.plausible is not None,
-            "decision_names": (
-                [column_name(problem, j) for j in range(columns)] if columns <= _COLUMNS else None
-            ),
+            "decision_names": names(problem),
+            "columns": columns(problem),
             "layout": layout(problem),
             **self.view.describe(self.contexts),
         }
@@ -165,20 +164,20 @@ def _knapsack() -> Scene:
 def _table(
     name: str,
     problem: Callable[[dict[str, Tensor]], Problem],
-    names: tuple[str, ...],
+    called: tuple[str, ...],
     row: str,
 ) -> Scene:
     tensors = load_file(FILE)
     weight, contexts = tensors[f"{name}.weight"], tensors[f"{name}.contexts"]
     layer = nn.Linear(weight.shape[1], weight.shape[0], dtype=weight.dtype)
     layer.load_state_dict({"weight": weight, "bias": tensors[f"{name}.bias"]})
-    features = Features(names, lower=-_REACH, upper=_REACH)
+    features = Features(called, lower=-_REACH, upper=_REACH)
     return Scene(
         SHIPPED[name],
         Pipeline(layer, problem(tensors)),
         contexts,
         tuple(f"{row} {k + 1}" for k in range(len(contexts))),
-        TableView(features, len(names), contexts.dtype),
+        TableView(features, len(called), contexts.dtype),
         naive=Means(),
     )
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
+import sys
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 
 from cfopt.errors import InputError
 from cfopt.web.limits import Limits
-from cfopt.web.process import Source
+from cfopt.web.pool import Pool
+from cfopt.web.process import Source, end_origin
+from cfopt.web.protocol import protocol
 from cfopt.web.server import create_app
-
-#: Connections at the same time, streams included.
-_CONNECTIONS = 256
+from cfopt.web.titles import OWN
 
 
 def serve(source: Source, limits: Limits, host: str, port: int) -> None:
@@ -26,15 +29,26 @@ def serve(source: Source, limits: Limits, host: str, port: int) -> None:
         port: the port; 0 takes a free one, which is printed.
     """
     listening = listen(host, port)
-    settings = uvicorn.Config(
-        create_app(source, limits, host),
+    app = create_app(source, limits, host)
+    _Server(settings(app, limits), app.state.pool).run(sockets=[listening])
+
+
+def settings(app: FastAPI, limits: Limits) -> uvicorn.Config:
+    """How an application is served.
+
+    Arguments:
+        app: of `create_app`.
+        limits: of connections.
+    """
+    return uvicorn.Config(
+        app,
+        http=protocol(limits),
+        ws="none",
         log_level="warning",
         server_header=False,
-        limit_concurrency=_CONNECTIONS,
-        # A stream must not hold up the end.
+        # A slow client must not hold up the end.
         timeout_graceful_shutdown=1,
     )
-    _Server(settings).run(sockets=[listening])
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -59,7 +73,16 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Says where the page is once it can be opened."""
+    """Says where the page is once it can be opened, and what cannot be loaded.
+
+    Arguments:
+        config: of the server.
+        pool: its workers, which end before it does.
+    """
+
+    def __init__(self, config: uvicorn.Config, pool: Pool) -> None:
+        super().__init__(config)
+        self._pool, self._told = pool, False
 
     async def startup(self, sockets: list[Any] | None = None) -> None:
         """Listen, then tell."""
@@ -68,3 +91,18 @@ class _Server(uvicorn.Server):
             host, port = one.getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
             print(f"The explorer is at http://{shown}:{port} (Ctrl-C stops it).", flush=True)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Tell once why the user's own pipeline is missing."""
+        fault = self._pool.live.faults.get(OWN)
+        if fault is not None and not self._told:
+            self._told = True
+            line = " ".join(fault.split())
+            print(f"Your own pipeline cannot be loaded: {line}", file=sys.stderr, flush=True)
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the workers first: then nothing is left to wait for."""
+        end_origin()
+        await asyncio.to_thread(self._pool.stop)
+        await super().shutdown(sockets)

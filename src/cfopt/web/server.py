@@ -64,10 +64,11 @@ def create_app(source: Source, limits: Limits, host: str = "127.0.0.1") -> FastA
         default_response_class=Plain,
         generate_unique_id_function=lambda route: route.name,
     )
+    app.state.pool = pool
     app.add_middleware(Guard, host=host, limits=limits)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(StarletteError, _refused)
-    app.include_router(pipeline_routes(pool, live))
+    app.include_router(pipeline_routes(pool, live, tasks))
     app.include_router(task_routes(tasks, live))
     docs.add(app)
 

@@ -14,11 +14,12 @@ from fastapi.responses import StreamingResponse
 
 from cfopt.web import answers
 from cfopt.web.answers import Plain
+from cfopt.web.known import finished, known, origin
 from cfopt.web.limits import Limits
 from cfopt.web.live import SOON, Live
 from cfopt.web.pool import QueueFullError
 from cfopt.web.requests import Explain
-from cfopt.web.tasks import SearchTask, Tasks
+from cfopt.web.tasks import SearchTask, Tasks, continued
 
 #: How often a stream looks for news, in seconds.
 _LOOK = 0.05
@@ -33,28 +34,16 @@ def task_routes(tasks: Tasks, live: Live) -> APIRouter:
     """
     router = APIRouter(prefix="/api", default_response_class=Plain)
 
-    def known(name: str) -> SearchTask:
-        try:
-            return tasks[name]
-        except KeyError as error:
-            words = "There is no such task: it was forgotten, or never there."
-            raise HTTPException(404, words) from error
-
-    def finished(name: str) -> SearchTask:
-        task = known(name)
-        if task.result is None:
-            raise HTTPException(404, f"The task has no result: it is {task.status}.")
-        return task
-
     @router.post("/explain", tags=["explain"], status_code=202, responses=answers.QUEUED)
     async def explain(asked: Explain) -> Response:
         """Start a search: when would it have been otherwise? The answer is a task to follow."""
         if tasks.full:
             raise _full(live.limits)
         await live.pipeline(asked.pipeline)
-        kept = await live.ask("check", asked.model_dump(mode="json"))
+        start = origin(tasks, asked)
+        kept = await live.ask("check", continued(asked.model_dump(mode="json"), start))
         try:
-            task = tasks.submit(kept)
+            task = tasks.submit(kept, start)
         except QueueFullError as error:
             raise _full(live.limits) from error
         url = f"/api/tasks/{task.id}"
@@ -64,12 +53,12 @@ def task_routes(tasks: Tasks, live: Live) -> APIRouter:
     @router.get("/tasks/{name}", tags=["tasks"], responses=answers.TASK)
     async def task(name: str) -> Response:
         """How a search stands, and its result."""
-        return Plain(tasks.view(known(name)))
+        return Plain(tasks.view(known(tasks, name)))
 
     @router.delete("/tasks/{name}", tags=["tasks"], responses=answers.CANCELLED)
     async def cancel(name: str) -> Response:
         """Cancel a search; one that is over stays as it is."""
-        found = known(name)
+        found = known(tasks, name)
         tasks.cancel(found)
         return Plain(tasks.view(found))
 
@@ -81,13 +70,13 @@ def task_routes(tasks: Tasks, live: Live) -> APIRouter:
     )
     async def events(name: str) -> Response:
         """A stream of `progress` events while the search runs, then one `end` with the task."""
-        stream = _stream(tasks, known(name), live.limits)
+        stream = _stream(tasks, known(tasks, name), live)
         return StreamingResponse(stream, media_type="text/event-stream")
 
     @router.get("/tasks/{name}/result.json", tags=["tasks"], responses=answers.DOCUMENT)
     async def document(name: str) -> Response:
         """The whole explanation with its request; `Explanation.from_json` reads it."""
-        text = await asyncio.to_thread(finished(name).document)
+        text = await asyncio.to_thread(finished(tasks, name).document)
         return Response(text, media_type="application/json", headers=_download(name, "json"))
 
     @router.get(
@@ -98,9 +87,9 @@ def task_routes(tasks: Tasks, live: Live) -> APIRouter:
     )
     async def picture(name: str) -> Response:
         """The explanation as one picture."""
-        found = finished(name)
+        found = finished(tasks, name)
         if found.picture is None:
-            arguments = {"pipeline": found.arguments["pipeline"], "explanation": found.explanation}
+            arguments = {"pipeline": found.request["pipeline"], "explanation": found.explanation}
             drawn = await live.ask("draw", arguments, live.limits.drawing_seconds)
             found.picture = base64.b64decode(drawn["png"])
         return Response(found.picture, media_type="image/png", headers=_download(name, "png"))
@@ -117,19 +106,20 @@ def _download(name: str, kind: str) -> dict[str, str]:
     return {"Content-Disposition": f'attachment; filename="explanation-{name}.{kind}"'}
 
 
-async def _stream(tasks: Tasks, task: SearchTask, limits: Limits) -> AsyncIterator[str]:
-    """News when there are any, and otherwise a sign of life."""
+async def _stream(tasks: Tasks, task: SearchTask, live: Live) -> AsyncIterator[str]:
+    """News when there are any, and otherwise a sign of life; it ends with the server."""
     version, moves, last = -1, 0, 0.0
-    while not task.over:
+    while not task.over and not live.stopping:
         now = time.monotonic()
-        if task.version != version or now - last >= limits.beat_seconds:
+        if task.version != version or now - last >= live.limits.beat_seconds:
             moved = task.place if task.moves != moves else {}
             version, moves, last = task.version, task.moves, now
             view = tasks.view(task)
             told = {key: view[key] for key in ("status", "place", "seconds", "step", "message")}
             yield _event("progress", told | moved)
         await asyncio.sleep(_LOOK)
-    yield _event("end", tasks.view(task))
+    if task.over:
+        yield _event("end", tasks.view(task))
 
 
 def _event(name: str, data: dict[str, Any]) -> str:

@@ -21,14 +21,17 @@ class SearchTask:
     Arguments:
         request: what was asked, as it is remembered.
         seconds: that the search may take.
+        origin: the search whose answer is the context, if it is one.
     """
 
     command = "explain"
 
-    def __init__(self, request: dict[str, Any], seconds: float) -> None:
+    def __init__(
+        self, request: dict[str, Any], seconds: float, origin: SearchTask | None = None
+    ) -> None:
         # Long enough that nobody finds the tasks of others by trying.
         self.id = secrets.token_urlsafe(12)
-        self.arguments, self.seconds = request, seconds
+        self.request, self.seconds = request, seconds
         self.status, self.message = "queued", "Waiting for a free worker."
         #: Count all changes, and the moves among them, so that streams know what is new.
         self.version = self.moves = 0
@@ -36,6 +39,8 @@ class SearchTask:
         self.result: dict[str, Any] | None = None
         self.picture: bytes | None = None
         self._explanation = b""
+        self._origin = origin
+        self._bytes = len(json.dumps(request))
         self._began: float | None = None
         self._took: float | None = None
         self._stop: Callable[[], None] | None = None
@@ -55,8 +60,13 @@ class SearchTask:
 
     @property
     def size(self) -> int:
-        """About how many bytes it holds."""
-        return len(self._explanation) + len(self.picture or b"") + 100_000
+        """About how many bytes it holds: its request and its result, and what comes with them."""
+        return self._bytes + len(self._explanation) + len(self.picture or b"") + 10_000
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What the worker needs to know."""
+        return continued(self.request, self._origin)
 
     def start(self, stop: Callable[[], None]) -> bool:
         """A worker takes it on, unless it was cancelled."""
@@ -78,8 +88,12 @@ class SearchTask:
     def finish(self, answer: dict[str, Any]) -> None:
         """The search has ended by itself."""
         explanation = zlib.compress(answer["explanation"].encode(), 1)
+        size = len(json.dumps(answer["result"]))
         with self._lock:
+            if self.over:  # cancelled while its worker finished
+                return
             self.result, self._explanation = answer["result"], explanation
+            self._bytes += size
             self._end("done", answer["result"]["verdict"])
 
     def fail(self, trouble: CallError) -> None:
@@ -112,11 +126,11 @@ class SearchTask:
             stop()
 
     def _end(self, status: str, message: str) -> None:
-        # A cancelled task stays cancelled, though its worker may still have finished.
+        # A cancelled task stays cancelled, though its worker may still fail.
         if self.over:
             return
         self._took = self.elapsed
-        self._stop, self.place = None, {}
+        self._stop, self._origin, self.place = None, None, {}
         self._become(status, message)
 
     def _become(self, status: str, message: str) -> None:
@@ -130,7 +144,12 @@ class SearchTask:
 
     def document(self) -> str:
         """What is downloaded: the explanation with its request."""
-        return json.dumps(json.loads(self.explanation) | {"request": self.arguments})
+        return json.dumps(json.loads(self.explanation) | {"request": self.request})
+
+
+def continued(request: dict[str, Any], origin: SearchTask | None) -> dict[str, Any]:
+    """A request with the answer that it goes on from, if it goes on from one."""
+    return request if origin is None else request | {"origin": origin.explanation}
 
 
 class Tasks:
@@ -146,10 +165,10 @@ class Tasks:
         self._tasks: dict[str, SearchTask] = {}
         self._lock = threading.Lock()
 
-    def submit(self, request: dict[str, Any]) -> SearchTask:
+    def submit(self, request: dict[str, Any], origin: SearchTask | None = None) -> SearchTask:
         """Queue a search, or raise `QueueFullError`."""
         most = self._limits.search_seconds
-        task = SearchTask(request, min(request.get("seconds", most), most))
+        task = SearchTask(request, min(request.get("seconds", most), most), origin)
         self._queue.put(task)
         with self._lock:
             self._tasks[task.id] = task
@@ -178,7 +197,7 @@ class Tasks:
             "seconds": round(task.elapsed, 3),
             "step": task.step,
             "message": task.message,
-            "request": task.arguments,
+            "request": task.request,
             "result": task.result,
         }
 

@@ -82,6 +82,7 @@ class TableView:
             lower, upper = float(limits.lower[j]), float(limits.upper[j])
             low, high = _slider(data[:, j], lower, upper)
             whole = bool(limits.integer[j])
+            rises, falls = bool(limits.increase[j]), bool(limits.decrease[j])
             described.append(
                 {
                     "name": name,
@@ -91,7 +92,8 @@ class TableView:
                     "upper": upper if math.isfinite(upper) else None,
                     "step": 1 if whole else 10 ** math.floor(math.log10((high - low) / 50)),
                     "integer": whole,
-                    "immutable": bool(limits.immutable[j]),
+                    "immutable": bool(limits.immutable[j] or (rises and falls)),
+                    "only": "increase" if rises else "decrease" if falls else None,
                     "group": groups.get(j),
                 }
             )

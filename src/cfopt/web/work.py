@@ -39,9 +39,14 @@ class Work:
 
     def __init__(self, scenes: dict[str, Scene], stopped: Callable[[], bool]) -> None:
         self._scenes, self._stopped = scenes, stopped
+        #: The explanation whose answer the current call goes on from.
+        self._origin: Explanation | None = None
 
     def do(self, command: str, arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
         """Answer one call; `tell` is for news on the way."""
+        given = arguments.get("origin")
+        self._origin = None if given is None else Explanation.from_json(given)
+        arguments = {key: value for key, value in arguments.items() if key != "origin"}
         if command == "explain":
             return self._explain(Explain.model_validate(arguments), tell)
         quick: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -73,6 +78,7 @@ class Work:
         scene = self._scene(asked.pipeline)
         tried = self._run(scene, asked, Trial(self._means(scene, asked).search))
         if tried.status[0] is Status.REJECTED:
+            decided(scene, tried.x0[0])  # where the solver fails, that is no fault of the request
             raise InputError(tried.message[0][:1].upper() + tried.message[0][1:] + ".")
         kept = asked.model_dump(mode="json", exclude_none=True)
         if asked.context.image is not None:
@@ -147,6 +153,8 @@ class Work:
         return self._scenes[name]
 
     def _read(self, scene: Scene, sent: Context) -> Tensor:
+        if self._origin is not None:
+            return self._origin.x[0].to(scene.contexts.dtype)
         return scene.view.read(sent) if sent.row is None else self._stored(scene, sent.row)
 
     def _stored(self, scene: Scene, row: int) -> Tensor:
@@ -177,6 +185,5 @@ def _canvas(scene: Scene) -> Canvas:
 
 def sentence(error: Exception) -> str:
     """What went wrong, for a reader who did not write the code."""
-    if isinstance(error, CfoptError):
-        return str(error)
-    return f"The pipeline fails: {' '.join(f'{type(error).__name__}: {error}'.split())}"
+    said = str(error) if isinstance(error, CfoptError) else f"{type(error).__name__}: {error}"
+    return f"The pipeline fails: {' '.join(said.split())}"

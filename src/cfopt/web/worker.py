@@ -26,6 +26,9 @@ def main(connection: Connection, config: str | None, trusted: bool, pixels: int)
     """
     # Ctrl-C is meant for the server, which then ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A group of its own, so that whatever solvers and predictors start can be ended with it.
+    if hasattr(os, "setsid"):
+        os.setsid()
     _Worker(connection).run(None if config is None else Path(config), trusted, pixels)
 
 
@@ -40,6 +43,7 @@ class _Worker:
         # Read by a thread of its own: a search hears at once that it is no longer wanted, and a
         # worker whose server was killed ends, whatever it is at.
         threading.Thread(target=self._listen, daemon=True).start()
+        self._send({"group": hasattr(os, "setsid")})
         from cfopt.web import warm  # noqa: F401
         from cfopt.web.scenes import load_scenes
         from cfopt.web.work import Work
@@ -78,6 +82,8 @@ class _Worker:
             try:
                 message = json.loads(self._connection.recv_bytes())
             except (EOFError, OSError):
+                if hasattr(os, "killpg"):
+                    os.killpg(os.getpid(), signal.SIGKILL)
                 os._exit(0)
             if "stop" in message:
                 self._unwanted = message["stop"]

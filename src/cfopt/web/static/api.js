@@ -1,5 +1,15 @@
 // The server's JSON over HTTP. Every failure becomes an Error whose message can be shown.
 
+/** A failure; `passing` if it may go away by itself: too busy, still loading, restarted. */
+class ServerError extends Error {
+  constructor(message, passing) {
+    super(message);
+    this.passing = passing;
+  }
+}
+
+const PASSING = [429, 503, 504];
+
 async function call(method, url, body) {
   let answer;
   try {
@@ -9,7 +19,7 @@ async function call(method, url, body) {
       body: body === undefined ? undefined : JSON.stringify(body),
     });
   } catch {
-    throw new Error("The server does not answer. Is cfopt serve still running?");
+    throw new ServerError("The server does not answer. Is cfopt serve still running?", true);
   }
   const text = await answer.text();
   let data = null;
@@ -18,7 +28,9 @@ async function call(method, url, body) {
   } catch {
     // an error of a proxy or of a server that stops: no JSON
   }
-  if (!answer.ok) throw new Error(detail(data) ?? `The server answered ${answer.status}.`);
+  if (!answer.ok) {
+    throw new ServerError(detail(data) ?? `The server answered ${answer.status}.`, PASSING.includes(answer.status));
+  }
   return data;
 }
 

@@ -1,7 +1,8 @@
 // The page from its address: which pipeline, or which result of a link.
 
+import { ofPipeline, push, replace, wanted } from "./address.js";
 import * as api from "./api.js";
-import { announce, byId, el, notice } from "./dom.js";
+import { announce, byId, el, guarded, notice } from "./dom.js";
 import { Maps } from "./maps.js";
 import { hideResult } from "./result.js";
 import { Tables } from "./tables.js";
@@ -23,59 +24,91 @@ async function known() {
   }
 }
 
-async function open(name, task = null) {
+/** Show a pipeline, at a stored context or at the tasks of a link. */
+async function open(name, tasks = []) {
   const turn = ++opening;
-  const link = (one) => {
-    const current = one.name === name ? "page" : null;
-    return el("a", { href: `/#${one.name}`, "aria-current": current }, one.title);
-  };
-  byId("pipelines").replaceChildren(...list.map((one) => el("li", {}, link(one))));
-  const { kind, fault } = list.find((one) => one.name === name);
-  if (fault) throw new Error(`This pipeline could not be loaded: ${fault}`);
-  byId("map-view").hidden = kind !== "map";
-  byId("table-view").hidden = kind === "map";
+  choose(name);
   for (const view of Object.values(views)) view.leave();
   hideResult();
   notice("");
-  const pipeline = await api.pipeline(name);
-  if (turn !== opening) return;
-  document.title = `${pipeline.title} · cfopt explorer`;
-  byId("title").textContent = TITLES[pipeline.noun] ?? "Why this decision, and not yours?";
-  byId("about").textContent = pipeline.about;
-  announce(pipeline.title);
-  await (kind === "map" ? views.map : views.table).open(pipeline, task);
+  const { kind, fault, title } = list.find((one) => one.name === name);
+  if (fault) {
+    head(title, "");
+    show(null);
+    throw new Error(`This pipeline could not be loaded: ${fault}`);
+  }
+  try {
+    const pipeline = await api.pipeline(name);
+    if (turn !== opening) return;
+    head(TITLES[pipeline.noun] ?? "Why this decision, and not yours?", pipeline.about, title);
+    show(kind === "map" ? "map" : "table");
+    announce(title);
+    await views[kind === "map" ? "map" : "table"].open(pipeline, tasks);
+  } catch (error) {
+    if (turn !== opening) return;
+    // What is shown would be of another pipeline.
+    head(title, "");
+    show(null);
+    throw error;
+  }
+}
+
+/** Mark a pipeline among all, where it can be seen. */
+function choose(name) {
+  const link = (one) => {
+    const current = one.name === name ? "page" : null;
+    return el("a", { href: ofPipeline(one.name), "aria-current": current }, one.title);
+  };
+  byId("pipelines").replaceChildren(...list.map((one) => el("li", {}, link(one))));
+  const [nav, chosen] = [byId("nav"), byId("pipelines").querySelector("[aria-current]")];
+  nav.scrollLeft = chosen.offsetLeft - nav.offsetLeft - (nav.clientWidth - chosen.offsetWidth) / 2;
+}
+
+function head(title, about, name = title) {
+  document.title = `${name} · cfopt explorer`;
+  byId("title").textContent = title;
+  byId("about").textContent = about;
+}
+
+function show(view) {
+  for (const one of Object.keys(views)) byId(`${one}-view`).hidden = one !== view;
 }
 
 async function start() {
   if (!list.length) await known();
-  const link = location.pathname.match(/^\/t\/([^/]+)$/);
-  if (link) {
-    try {
-      const task = await api.task(decodeURIComponent(link[1]));
-      await open(task.request.pipeline, task);
-      return;
-    } catch (error) {
-      history.replaceState(null, "", "/");
-      await open(first());
-      notice(`The result of this link is not there: ${error.message}`);
-      return;
-    }
+  const { pipeline, tasks } = wanted();
+  if (!tasks) {
+    await open(list.some((one) => one.name === pipeline) ? pipeline : first());
+    return;
   }
-  const wanted = location.hash.slice(1);
-  await open(list.some((one) => one.name === wanted) ? wanted : first());
+  let found;
+  try {
+    found = [await api.task(tasks[0])];
+  } catch (error) {
+    if (error.passing) throw error;
+    replace("/");
+    await open(first());
+    notice(`The result of this link is not there: ${error.message}`);
+    return;
+  }
+  // Without the naive answer the other one is still worth showing.
+  if (tasks[1]) await api.task(tasks[1]).then((naive) => found.push(naive), () => {});
+  await open(found[0].request.pipeline, found);
 }
 
 /** The first pipeline that works. */
 const first = () => (list.find((one) => !one.fault) ?? list[0]).name;
 
-const guarded = (work) => work().catch((error) => notice(error.message));
-
-byId("notice").querySelector("button").addEventListener("click", () => notice(""));
+byId("dismiss").addEventListener("click", () => notice(""));
+byId("skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address says what is shown
+  byId("main").focus();
+});
 byId("pipelines").addEventListener("click", (event) => {
   const name = event.target.closest("a")?.hash.slice(1);
   if (!name || !list.some((one) => one.name === name)) return;
   event.preventDefault();
-  history.pushState(null, "", `/#${name}`);
+  push(ofPipeline(name));
   guarded(() => open(name));
 });
 addEventListener("popstate", () => guarded(start));

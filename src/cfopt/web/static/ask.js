@@ -1,7 +1,9 @@
 // The question in plain words, the button that asks it, and how the search is going.
 
-import { el } from "./dom.js";
+import { el, usable } from "./dom.js";
 import { counted, seconds } from "./words.js";
+
+const FAR = { min: 5, max: 100, step: 5 }; // percent off the best
 
 const WORDS = {
   route: {
@@ -28,7 +30,7 @@ export class Ask {
     this.button = el("button", { type: "submit", class: "primary" }, "Explain");
     this.why = el("p", { class: "small why", id: `${host.id}-why` });
     this.button.setAttribute("aria-describedby", this.why.id);
-    const percent = { type: "range", min: 5, max: 100, step: 5, value: 30, oninput: () => this.#told() };
+    const percent = { type: "range", ...FAR, value: 30, oninput: () => this.#told() };
     this.epsilon = el("input", { ...percent, "aria-label": "At least so far off the best, in percent" });
     this.off = el("output", {});
     this.naive = el("input", { type: "checkbox" });
@@ -69,21 +71,28 @@ export class Ask {
     return this.kinds.querySelector("input:checked")?.value;
   }
 
-  set kind(kind) {
-    const choice = this.kinds.querySelector(`input[value="${kind}"]`);
-    if (choice) choice.checked = true;
-    this.#chosen();
-  }
-
   /** The question without its alternative. */
   get question() {
     const { kind } = this;
     return kind === "epsilon" ? { kind, epsilon: Number(this.epsilon.value) / 100 } : { kind };
   }
 
+  /** A question that was asked before, by this page or over HTTP. */
+  set question({ kind, epsilon = null }) {
+    const choice = this.kinds.querySelector(`input[value="${kind}"]`);
+    if (choice) choice.checked = true;
+    if (epsilon !== null) {
+      const value = Number((100 * epsilon).toPrecision(6));
+      const step = value % FAR.step ? "any" : FAR.step;
+      Object.assign(this.epsilon, { min: Math.min(FAR.min, value), max: Math.max(FAR.max, value), step, value });
+      this.#told();
+    }
+    this.#chosen();
+  }
+
   /** Whether it can be asked; if not, why. */
   allow(why) {
-    this.button.setAttribute("aria-disabled", String(Boolean(why)));
+    usable(this.button, !why);
     this.why.textContent = why;
   }
 
@@ -116,7 +125,8 @@ export class Ask {
   }
 
   #told() {
-    this.off.textContent = `${this.epsilon.value}%`;
-    this.epsilon.style.setProperty("--at", `${((this.epsilon.value - 5) / 95) * 100}%`);
+    const { min, max, value } = this.epsilon;
+    this.off.textContent = `${value}%`;
+    this.epsilon.style.setProperty("--at", `${(100 * (value - min)) / (max - min)}%`);
   }
 }

@@ -65,6 +65,16 @@ function rulers({ rows, cols }) {
   ];
 }
 
+/** Tell a picture's host where in its frame the map itself lies. */
+export function measured(host, { rows, cols }) {
+  const [width, height] = [EDGE + CELL * cols + 1, EDGE + CELL * rows + 1];
+  const part = (name, length, whole) => host.style.setProperty(name, `${(100 * length) / whole}%`);
+  part("--west", EDGE, width);
+  part("--north", EDGE, height);
+  host.style.setProperty("--wide", (CELL * cols) / width);
+  host.style.setProperty("--tall", (CELL * rows) / height);
+}
+
 /** The frame of a picture of a map: an SVG whose coordinates are those of the routes. */
 export function frame(grid, label, ...parts) {
   const viewBox = `0 0 ${EDGE + CELL * grid.cols + 1} ${EDGE + CELL * grid.rows + 1}`;
@@ -84,16 +94,18 @@ const KEYS = {
 };
 
 export class Board {
+  #images = 0; // counts what was shown: an image that is decoded too late is dropped
+
   /**
    * @param host the element to fill
    * @param grid {rows, cols, pixels}
+   * @param size {width, height} of the image
    * @param on {press(cell), drag(cell), release(), enter(cell), move(cell), hover(cell or null),
    *   key(name) -> whether it was for the map}
    */
-  constructor(host, grid, on) {
+  constructor(host, grid, size, on) {
     this.grid = grid;
     this.cursor = grid.start;
-    const size = { width: grid.cols * grid.pixels, height: grid.rows * grid.pixels };
     this.canvas = el("canvas", { ...size, "aria-hidden": "true" });
     this.pen = this.canvas.getContext("2d", { willReadFrequently: true });
     this.costs = svg("g", {});
@@ -109,8 +121,7 @@ export class Board {
       "aria-label": `Map of ${grid.rows} by ${grid.cols} cells`,
       "aria-describedby": "route-said readout",
     });
-    host.style.setProperty("--edge", `${(100 * EDGE) / (EDGE + CELL * grid.cols + 1)}%`);
-    host.style.setProperty("--span", `${(100 * CELL * grid.cols) / (EDGE + CELL * grid.cols + 1)}%`);
+    measured(host, grid);
     host.replaceChildren(this.canvas, picture, this.surface);
     this.#listen(on);
     this.moveTo(this.cursor);
@@ -118,9 +129,11 @@ export class Board {
 
   /** Show an image: any source that an <img> takes. */
   async show(uri) {
+    const turn = ++this.#images;
     const image = new Image();
     image.src = uri;
     await image.decode();
+    if (turn !== this.#images) return;
     this.pen.drawImage(image, 0, 0, this.canvas.width, this.canvas.height);
   }
 
@@ -135,6 +148,7 @@ export class Board {
   }
 
   restore(pixels) {
+    this.#images++;
     this.pen.putImageData(pixels, 0, 0);
   }
 

@@ -1,10 +1,8 @@
 // Before and after of a map, one above the other, with a slider between them.
 
-import { costCells, ends, frame, ground, routeLines } from "./board.js";
+import { costCells, ends, frame, ground, measured, routeLines } from "./board.js";
 import { el } from "./dom.js";
-import { same } from "./routes.js";
-
-const alike = (a, b) => a?.length === b?.length && a.every((cell, k) => same(cell, b[k]));
+import { alike } from "./routes.js";
 
 /**
  * A figure that shows a map before and after, in one of three views: "map", "costs", "change".
@@ -12,16 +10,25 @@ const alike = (a, b) => a?.length === b?.length && a.every((cell, k) => same(cel
  * @param grid {rows, cols}
  */
 export class MapComparison {
+  #view = "";
+
   constructor(result, grid, name) {
     this.result = result;
     this.grid = grid;
     this.name = name;
     this.host = el("div", { class: "compare" });
+    measured(this.host, grid);
     this.view = "map";
+  }
+
+  /** Whether a third route, neither decided nor asked for, is shown. */
+  get third() {
+    return this.#lines("after").some(({ role }) => role === "third");
   }
 
   set view(view) {
     const { result, grid } = this;
+    this.#view = view;
     const split = this.slider?.value ?? 50;
     if (view === "change") {
       this.#change();
@@ -81,6 +88,7 @@ export class MapComparison {
 
   async #change() {
     const image = await difference(this.result.before.image, this.result.after.image);
+    if (this.#view !== "change") return; // another view was chosen meanwhile
     const picture = frame(this.grid, `${this.name}: where the map changed, the more purple the more`,
       ground(image, this.grid), routeLines(this.#lines("after")), ends(this.grid));
     this.host.replaceChildren(picture);

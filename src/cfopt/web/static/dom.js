@@ -40,10 +40,29 @@ export function announce(words) {
   region.textContent = region.textContent === words ? `${words}\u00a0` : words;
 }
 
-/** Show a message that must not be missed, or take it away. */
-export function notice(words, calm = false) {
+/**
+ * Show a message that must not be missed, or take it away.
+ * @param calm whether nothing went wrong
+ * @param again what can be tried once more
+ */
+export function notice(words, { calm = false, again = null } = {}) {
   const box = byId("notice");
   box.hidden = !words;
   box.classList.toggle("calm", calm);
   box.querySelector("p").textContent = words || "";
+  const retry = byId("retry");
+  retry.hidden = !again;
+  retry.onclick = again;
 }
+
+/** Do something; what goes wrong is told, with a way to try again where that may help. */
+export async function guarded(work) {
+  try {
+    await work();
+  } catch (error) {
+    notice(error.message, { again: error.passing ? () => guarded(work) : null });
+  }
+}
+
+/** Whether a button does anything; it keeps the focus, which one that is disabled would lose. */
+export const usable = (button, yes) => button.setAttribute("aria-disabled", String(!yes));

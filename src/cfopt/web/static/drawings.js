@@ -1,10 +1,9 @@
 // Decisions of tables: which drawing fits a pipeline, and the pictures of an answer.
 
-import { drawn, el } from "./dom.js";
+import { ColumnsDrawing } from "./columns.js";
+import { el } from "./dom.js";
 import { GridDrawing, gridPicture } from "./grid.js";
 import { ItemsDrawing, itemRows } from "./items.js";
-
-const LISTED = 60; // columns that can be ticked one by one
 
 /** Whether two decisions are the same. */
 export const equal = (a, b) => Boolean(a && b) && a.every((value, k) => Math.abs(value - b[k]) < 1e-6);
@@ -17,31 +16,7 @@ export function drawingOf(host, list, pipeline, on) {
   list.replaceChildren();
   if (kind === "grid") return new GridDrawing(host, pipeline.layout, on);
   if (kind === "items") return new ItemsDrawing(host, pipeline, on);
-  return new PlainDrawing(host, list, pipeline, on);
-}
-
-/** Any other problem: the server's drawing, and columns to tick where they are few. */
-class PlainDrawing {
-  constructor(host, list, { decision_names: names }, on) {
-    Object.assign(this, { host, list, on, names: names ?? [] });
-    this.few = this.names.length > 0 && this.names.length <= LISTED;
-    this.help = this.few ? "Tick what your alternative takes." : "Take the decision of another row.";
-  }
-
-  show({ decision, drawing }, alternative) {
-    this.host.replaceChildren(...[drawn(drawing)].filter(Boolean));
-    if (!this.few) return;
-    const shown = alternative ?? decision;
-    const focused = document.activeElement?.dataset?.column;
-    const ticked = (k, yes) => this.on.wanted(shown.map((value, j) => (j === k ? Number(yes) : value)));
-    const tick = (name, k) => {
-      const box = { type: "checkbox", checked: shown[k] > 0.5, "data-column": k };
-      const input = el("input", { ...box, onchange: (event) => ticked(k, event.target.checked) });
-      return el("label", { class: "check" }, input, el("span", {}, name));
-    };
-    this.list.replaceChildren(el("div", { class: "ticks" }, this.names.map(tick)));
-    if (focused !== undefined) this.list.querySelector(`[data-column="${focused}"]`)?.focus();
-  }
+  return new ColumnsDrawing(host, list, pipeline, on);
 }
 
 /** Pictures of an answer: {title, picture, caption} before and after. */

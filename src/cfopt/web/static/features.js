@@ -3,8 +3,9 @@
 import { el } from "./dom.js";
 import { number } from "./words.js";
 
+const ONLY = { increase: "may only rise", decrease: "may only fall" };
+
 const given = (input) => input.value !== "" && Number.isFinite(Number(input.value));
-const shown = (value) => Number(Number(value).toPrecision(4));
 
 export class Features {
   /** @param on {changed(values) after each move, limited() after each change of a lock or range} */
@@ -27,6 +28,18 @@ export class Features {
     this.values = [...values];
     this.rows.forEach((row, k) => row.put(values[k]));
     this.choices.forEach((choice) => choice.put());
+  }
+
+  /** Locks and ranges of a search, as `limits` gave them. */
+  set limits({ locked = [], lower = {}, upper = {} }) {
+    const fixed = ({ name, immutable }) => immutable || locked.includes(name);
+    for (const { feature, lock, from, to, tell } of this.rows) {
+      lock.checked = fixed(feature);
+      from.value = lower[feature.name] ?? feature.lower ?? "";
+      to.value = upper[feature.name] ?? feature.upper ?? "";
+      tell();
+    }
+    for (const { columns, lock } of this.choices) lock.checked = columns.every((k) => fixed(this.features[k]));
   }
 
   /** The name of a feature that is outside its own range; null if there is none. */
@@ -66,6 +79,8 @@ export class Features {
       slider.setAttribute("aria-valuetext", number(value));
       slider.style.setProperty("--at", `${(100 * (slider.value - min)) / (max - min || 1)}%`);
     };
+    // Noise of the solver is no number to read.
+    const shown = (value) => (Math.abs(value) < 1e-9 * (max - min) ? 0 : Number(Number(value).toPrecision(4)));
     const moved = (value) => {
       this.values[k] = Number(value);
       put(value);
@@ -76,11 +91,15 @@ export class Features {
       moved(slider.value);
     });
     box.addEventListener("input", () => given(box) && moved(box.value));
+    // A box that was emptied shows again what counts.
+    box.addEventListener("change", () => {
+      if (!given(box)) box.value = shown(this.values[k]);
+    });
     const label = el("label", { class: "name", for: id }, name);
     const node = el("li", { class: "feature" }, label, slider, box, lock.node, range.parts);
-    range.mark(node);
+    const tell = range.mark(node);
     return {
-      feature, node, lock: lock.input, from: range.from, to: range.to,
+      feature, node, lock: lock.input, from: range.from, to: range.to, tell,
       put: (value) => {
         put(value);
         box.value = shown(value);
@@ -89,7 +108,7 @@ export class Features {
   }
 
   /** What an answer may make of a feature: in words, and opened to be changed. */
-  #range({ name, lower, upper }, id, lock) {
+  #range({ name, lower, upper, only }, id, lock) {
     const field = { type: "number", step: "any", placeholder: "any" };
     const bound = (value, words) => el("input", { ...field, value: value ?? "", "aria-label": `${name} ${words}` });
     const [from, to] = [bound(lower, "at least"), bound(upper, "at most")];
@@ -105,7 +124,7 @@ export class Features {
     });
     const mark = (node) => {
       const tell = () => {
-        words.textContent = lock.checked ? "locked" : span(from, to);
+        words.textContent = lock.checked ? "locked" : span(from, to, only);
         button.setAttribute("aria-label", `${name} in an answer: ${words.textContent}`);
         node.classList.toggle("locked", lock.checked);
         node.classList.toggle("ranged", from.value !== String(lower ?? "") || to.value !== String(upper ?? ""));
@@ -117,6 +136,7 @@ export class Features {
         });
       }
       tell();
+      return tell;
     };
     return { from, to, mark, parts: [button, limits] };
   }
@@ -151,8 +171,8 @@ function lockOf(features) {
   return { input, node: el("label", { class: "lock", title }, input, el("i", { "aria-hidden": "true" })) };
 }
 
-function span(from, to) {
-  const [low, high] = [from, to].map((input) => number(Number(input.value)));
-  if (!given(from)) return given(to) ? `at most ${high}` : "any value";
-  return given(to) ? `${low} to ${high}` : `at least ${low}`;
+function span(from, to, only) {
+  const [low, high] = [from, to].map((input) => given(input) && number(Number(input.value)));
+  const ends = low && high ? `${low} to ${high}` : low ? `at least ${low}` : high ? `at most ${high}` : "";
+  return [ends, ONLY[only]].filter(Boolean).join(", ") || "any value";
 }

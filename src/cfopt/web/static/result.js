@@ -1,5 +1,6 @@
 // An answer on the page: the verdict, pictures before and after, what changed, what is proved.
 
+import { ofTasks, replace } from "./address.js";
 import * as api from "./api.js";
 import { MapComparison } from "./compare.js";
 import { announce, byId, drawn, el } from "./dom.js";
@@ -11,6 +12,8 @@ const VIEWS = [["map", "Map"], ["costs", "Costs"], ["change", "Changes"]];
 const SIDES = ["before", "after"];
 const CONTRAST = "Thick: decided before, asked for after. Dashed: the other one.";
 const BEST = "Thick: best before and after. Dashed: what was decided.";
+const NAMES = ["Plausible", "Naive"]; // of two answers beside each other
+const NOISE = 1e-6; // the part of the largest change below which a change is none
 const PURPLE = "The more purple, the more a pixel changed.";
 
 const hopeless = (result) => result.status === "proved infeasible";
@@ -22,7 +25,7 @@ const small = (words) => words && el("p", { class: "small" }, words);
  * Show the answer of one task, or of two beside each other (plausible, then naive).
  * @param tasks done, with results
  * @param pipeline as the server describes it
- * @param on {again(side) to go on from the answer, naive()}, each or null
+ * @param on {again(task) to go on from its answer, naive()}, each or null
  */
 export function showResult(tasks, pipeline, on) {
   const host = byId("result");
@@ -33,8 +36,8 @@ export function showResult(tasks, pipeline, on) {
     pipeline.kind === "map" ? mapPictures(tasks, pipeline) : tablePictures(tasks, pipeline),
     told(result, pipeline, both ? versus(tasks) : null),
     both ? null : facts(result),
-    notes(result),
-    actions(tasks, result, on),
+    ...tasks.map((task, k) => notes(task.result, both ? NAMES[k] : "")),
+    actions(tasks, on),
   ];
   host.className = `result ${result.status.replaceAll(" ", "-")}`;
   host.replaceChildren(...parts.filter(Boolean));
@@ -44,8 +47,16 @@ export function showResult(tasks, pipeline, on) {
   announce(`${capital(result.status)}. ${result.verdict}`);
 }
 
+/** Take the answer away; whether there was one. */
 export function hideResult() {
+  const { hidden } = byId("result");
   byId("result").hidden = true;
+  return !hidden;
+}
+
+/** Show the answer that was taken away. */
+export function showAgain() {
+  byId("result").hidden = false;
 }
 
 function opening({ question, status, verdict, optimal, valid }) {
@@ -63,9 +74,10 @@ function mapPictures(tasks, pipeline) {
   const shown = tasks.filter(({ result }) => !hopeless(result));
   if (!shown.length) return null;
   const both = shown.length > 1;
-  const names = tasks.length > 1 ? ["Plausible answer", "Naive answer"] : ["Answer"];
+  const names = shown.map((task) => (tasks.length > 1 ? `${NAMES[tasks.indexOf(task)]} answer` : "Answer"));
   const comparisons = shown.map(({ result }, k) => new MapComparison(result, pipeline.grid, names[k]));
-  const lines = tasks[0].request.question.kind === "epsilon" ? BEST : CONTRAST;
+  const third = comparisons.some((one) => one.third) ? ` Black: ${thirdOf(shown)}.` : "";
+  const lines = (tasks[0].request.question.kind === "epsilon" ? BEST : CONTRAST) + third;
   const key = el("p", { class: "small key" }, lines);
   const show = (view) => {
     for (const one of comparisons) one.view = view;
@@ -86,6 +98,12 @@ function mapPictures(tasks, pipeline) {
     el("div", { class: both ? "pair two" : "pair" }, figures),
     key,
   );
+}
+
+/** What the route is that was neither decided nor asked for. */
+function thirdOf(tasks) {
+  const rows = tasks.flatMap(({ result }) => result.compared);
+  return rows.find(({ role }) => role === "third")?.what.toLowerCase() ?? "chosen there";
 }
 
 function tablePictures([{ result }, naive], pipeline) {
@@ -126,7 +144,8 @@ function serverDrawings(result) {
 }
 
 function told(result, pipeline, beside) {
-  return el("div", { class: "told" }, el("div", {}, compared(result, pipeline), beside), changes(result, !beside));
+  const whose = beside && el("h3", {}, "The plausible answer");
+  return el("div", { class: "told" }, whose, el("div", {}, compared(result, pipeline), beside), changes(result, !beside));
 }
 
 /** The decisions of the pictures, and what they cost. */
@@ -145,16 +164,17 @@ function compared({ compared: rows }, pipeline) {
 
 function changes({ changes: { title, words, rows, more } }, spelled) {
   if (!words && !rows.length) return null;
-  const lines = rows.map((row) =>
-    el(
+  const lines = rows.map((row) => {
+    const still = Math.abs(row.part) < NOISE;
+    return el(
       "tr",
       {},
       el("th", { scope: "row" }, row.name),
       el("td", {}, number(row.before)),
-      el("td", {}, number(row.after)),
-      el("td", { "--part": Math.abs(row.part).toFixed(2) }, signed(row.change)),
-    ),
-  );
+      el("td", {}, number(still ? row.before : row.after)),
+      el("td", { "--part": Math.abs(row.part).toFixed(2) }, signed(still ? 0 : row.change)),
+    );
+  });
   const heads = [head(unseen("Name")), head("before"), head("after"), head("change")];
   const table = el(
     "table",
@@ -198,25 +218,27 @@ function versus(tasks) {
   return el(
     "table",
     { class: "versus" },
-    el("caption", { class: "unseen" }, "Plausible against naive"),
+    el("caption", {}, "Plausible against naive"),
     el("thead", {}, el("tr", {}, head(unseen("Measure")), head("Plausible"), head("Naive"))),
     el("tbody", {}, line("Verdict", (r) => capital(r.status)), MEASURES.map(([name, , of]) => line(name, of))),
   );
 }
 
-function notes(result) {
+function notes(result, whose) {
   const entries = [
     [hopeless(result) ? "Why it is impossible" : "What is proved", result.proof.join(" ")],
     ["How plausible it is", result.plausibility.join(" ")],
     ["How it was found", result.effort],
   ].filter(([, words]) => words);
   if (!entries.length) return null;
-  return el("dl", { class: "notes" }, entries.map(([name, words]) => [el("dt", {}, name), el("dd", {}, words)]));
+  const list = el("dl", {}, entries.map(([name, words]) => [el("dt", {}, name), el("dd", {}, words)]));
+  return el("div", { class: "notes" }, whose && el("h3", {}, `The ${whose.toLowerCase()} answer`), list);
 }
 
-function actions([task, naive], result, on) {
-  const link = new URL(`/t/${task.id}${naive ? `#naive=${naive.id}` : ""}`, location.href).href;
-  history.replaceState(null, "", link);
+function actions(tasks, on) {
+  const both = tasks.length > 1;
+  const link = new URL(ofTasks(tasks.map(({ id }) => id)), location.href).href;
+  replace(link);
   const button = (words, onclick, kind = null) => el("button", { type: "button", class: kind, onclick }, words);
   const copy = button("Copy link", async () => {
     try {
@@ -227,17 +249,19 @@ function actions([task, naive], result, on) {
     }
     announce(copy.textContent);
   });
-  const save = (ending) => {
-    const href = api.download(task.id, ending);
-    return el("a", { class: "button", href, download: `cfopt-${task.id}.${ending}` }, ending.toUpperCase());
-  };
+  // The server names the file.
+  const save = ({ id }, k) => ["json", "png"].map((ending) => {
+    const words = `${both ? `${NAMES[k]} ` : ""}${ending.toUpperCase()}`;
+    return el("a", { class: "button", href: api.download(id, ending), download: true }, words);
+  });
+  const onward = both ? "Go on from the plausible answer" : "Go on from this answer";
+  const goes = on.again && !hopeless(tasks[0].result);
   return el(
     "div",
     { class: "actions" },
-    on.again && !hopeless(result) ? button("Go on from this answer", () => on.again(result.after), "primary") : null,
-    on.naive && !naive ? button("Compare with the naive answer", on.naive) : null,
+    goes ? button(onward, () => on.again(tasks[0]), "primary") : null,
+    on.naive && !both ? button("Compare with the naive answer", on.naive) : null,
     copy,
-    save("json"),
-    save("png"),
+    tasks.map(save),
   );
 }

@@ -1,6 +1,7 @@
 // Routes over the cells of a map, and the cheapest ways on maps and grids; no document here.
 
 export const same = (a, b) => a[0] === b[0] && a[1] === b[1];
+export const alike = (a, b) => a?.length === b?.length && (a ?? []).every((cell, k) => same(cell, b[k]));
 export const find = (route, cell) => route.findIndex((other) => same(other, cell));
 
 /** The cells of a walk from one cell to another, the first one left out: diagonally where allowed. */

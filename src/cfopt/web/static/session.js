@@ -1,11 +1,12 @@
 // A search as a page lives through it: what rests meanwhile, what is shown, how it may end.
 
+import { ofTasks, replace } from "./address.js";
 import { announce, notice } from "./dom.js";
-import { hideResult } from "./result.js";
+import { hideResult, showAgain } from "./result.js";
 import { Searches, failure } from "./search.js";
 
 export class Session {
-  #searches = new Searches();
+  #searches = null; // those that run
   #turn = 0; // counts the pages that were opened: what a page that was left had asked for is dropped
 
   /**
@@ -15,7 +16,10 @@ export class Session {
   constructor(ask, resting) {
     this.ask = ask;
     this.resting = resting;
-    this.busy = false;
+  }
+
+  get busy() {
+    return this.#searches !== null;
   }
 
   /** A mark of the page that is shown; `here` tells whether it still is. */
@@ -27,55 +31,72 @@ export class Session {
     return turn === this.#turn;
   }
 
-  /** Another page is shown: what is under way is given up. */
+  /** Another page is shown: what is under way is left. */
   leave() {
     this.#turn++;
-    if (this.busy) this.cancel();
+    if (!this.busy) return;
+    this.#searches.leave().catch((error) => notice(error.message));
+    this.#rest(null);
   }
 
   async cancel() {
     try {
-      await this.#searches.cancel();
+      await this.#searches?.cancel();
     } catch (error) {
       notice(error.message);
     }
   }
 
-  /** Ask one request after another; the tasks that were done, or null. */
-  run(requests, progress) {
-    return this.#live((report) => this.#searches.run(requests, report), progress);
+  /** Ask one request after another; the tasks that were done, or null. `before` are those there already. */
+  run(requests, progress, before = []) {
+    const ids = before.map(({ id }) => id);
+    const turn = this.#turn;
+    // A page that is loaded again joins the search of its address.
+    const started = (id) => {
+      ids.push(id);
+      if (this.here(turn)) replace(ofTasks(ids), id);
+    };
+    return this.#live((searches, report) => searches.run(requests, report, started), progress);
   }
 
-  /** Follow a search that another page started. */
+  /** Follow a search that is under way. */
   join(id, progress) {
-    return this.#live(async (report) => [await this.#searches.join(id, report)], progress);
+    return this.#live((searches, report) => searches.join(id, report), progress);
   }
 
   async #live(search, progress) {
     const turn = this.#turn;
-    this.#rest(true);
+    const address = location.href;
+    const searches = new Searches();
+    this.#rest(searches);
     notice("");
-    hideResult();
+    const shown = hideResult();
     this.ask.stop.focus({ preventScroll: true });
     announce("Searching. Cancel stops it.");
     let tasks = [];
+    let fault = null;
     try {
-      tasks = await search(progress);
+      tasks = await search(searches, (...report) => this.here(turn) && progress(...report));
     } catch (error) {
-      if (this.here(turn)) notice(error.message);
+      fault = error;
     }
-    this.#rest(false);
     if (!this.here(turn)) return null;
+    this.#rest(null);
     const bad = tasks.find(({ status }) => status !== "done");
-    if (bad) notice(failure(bad), bad.status === "cancelled");
+    if (fault) notice(fault.message);
+    else if (bad) notice(failure(bad), { calm: bad.status === "cancelled" });
     const done = tasks.filter(({ status }) => status === "done");
-    if (!done.length) this.ask.button.focus();
-    return done.length ? done : null;
+    if (done.length) return done;
+    // Without a new answer the one before stays, and its address.
+    replace(address);
+    if (shown) showAgain();
+    this.ask.button.focus();
+    return null;
   }
 
-  #rest(yes) {
-    this.busy = yes;
-    this.ask.busy(yes);
-    for (const part of document.querySelectorAll(this.resting)) part.inert = yes;
+  #rest(searches) {
+    this.#searches = searches;
+    this.ask.busy(this.busy);
+    for (const part of document.querySelectorAll(this.resting)) part.inert = this.busy;
   }
 }

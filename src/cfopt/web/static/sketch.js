@@ -1,7 +1,7 @@
 // The route that is being drawn on a map: how cells change it, and what is said of it.
 
 import { complete, cost, find, finished, ledTo } from "./routes.js";
-import { counted, number, place } from "./words.js";
+import { cellName, counted, number } from "./words.js";
 
 export const EMPTY =
   "Draw on the map from the dot to the square: drag across cells, or click from bend to bend.";
@@ -52,18 +52,13 @@ export class Sketch {
     return cost(this.route, costs, this.grid.cols);
   }
 
-  /** What a cell is called. */
-  name([row, column]) {
-    return place(row, column, this.grid.rows, this.grid.cols);
-  }
-
   /** The route in a sentence or two, beside what the decided one costs. */
   words({ costs, value }) {
     if (!this.route.length) return EMPTY;
     const cells = counted(this.route.length, "cell");
-    const end = this.name(this.route.at(-1));
+    const end = cellName(this.route.at(-1));
     if (!this.complete) {
-      const goal = this.name(this.grid.goal);
+      const goal = cellName(this.grid.goal);
       return `${cells} so far, to ${end}. Go on to ${goal}, or let it be finished the cheapest way.`;
     }
     const more = this.cost(costs) / value - 1;

@@ -1,21 +1,22 @@
 // The page of tables: sliders, the decision that follows them, an alternative, the answer.
 
+import { ofPipeline, push, replace } from "./address.js";
 import * as api from "./api.js";
 import { Ask } from "./ask.js";
-import { announce, byId, el, legendEntry, notice } from "./dom.js";
+import { announce, byId, el, guarded, legendEntry, notice, usable } from "./dom.js";
 import { drawingOf, equal } from "./drawings.js";
 import { Features } from "./features.js";
 import { latest, settled } from "./live.js";
 import { fillList } from "./picker.js";
 import { hideResult, showResult } from "./result.js";
-import { failure } from "./search.js";
+import { failure, underWay } from "./search.js";
 import { Session } from "./session.js";
 import { capital, number } from "./words.js";
 
 export class Tables {
   #now = null;
   #stored = null;
-  #row = 0;
+  #source = null; // the context that was opened: {row}, {values}, {image} or {task}
   #wanted = null; // the alternative, if there is one
 
   constructor() {
@@ -28,7 +29,7 @@ export class Tables {
     this.session = new Session(this.ask, resting.join());
     byId("row").addEventListener("change", (event) => this.openLive(Number(event.target.value)));
     byId("take-row").addEventListener("change", (event) => this.#take(event.target));
-    byId("clear-wanted").addEventListener("click", () => this.#want(null));
+    byId("clear-wanted").addEventListener("click", () => this.#wanted && this.#want(null));
     byId("reset-values").addEventListener("click", () => this.#reset());
     this.openLive = latest((row) => this.#open(row));
     this.decideLive = latest((values) => this.#decide(values));
@@ -39,7 +40,8 @@ export class Tables {
     this.session.leave();
   }
 
-  async open(pipeline, task) {
+  /** Show a pipeline, at a stored context or at the tasks of a link. */
+  async open(pipeline, tasks) {
     this.pipeline = pipeline;
     this.#now = this.#stored = this.#wanted = null;
     this.ask.suit(pipeline);
@@ -55,55 +57,73 @@ export class Tables {
       wanted: (decision) => this.#want(decision),
       place: announce,
     });
-    if (task) await this.#linked(task);
+    if (tasks.length) await this.#linked(tasks);
     else await this.openLive(0);
   }
 
   async #open(row) {
     const { turn } = this.session;
-    await this.#guarded(async () => {
+    await guarded(async () => {
       const one = await api.stored(this.pipeline.name, row);
-      if (this.session.here(turn)) this.#begin(one, row);
+      if (!this.session.here(turn)) return;
+      this.#begin(one, { row });
+      if (location.pathname !== "/") replace(ofPipeline(this.pipeline.name));
     });
   }
 
-  #begin(one, row) {
-    this.#row = row;
+  #begin(one, source) {
+    this.#source = source;
     this.#now = this.#stored = one;
     this.#wanted = null;
-    if (row !== null) byId("row").value = row;
+    this.#named();
     if (one.values) this.features.set(one.values);
     if (one.image) byId("features").replaceChildren(el("img", { src: one.image, alt: "The context" }));
     notice("");
     hideResult();
-    if (location.pathname !== "/") history.replaceState(null, "", `/#${this.pipeline.name}`);
     this.#refresh();
   }
 
-  async #linked(task) {
-    const { request, result } = task;
-    const address = location.href;
-    const row = request.context.row ?? null;
-    if (row !== null) this.#begin(await api.stored(this.pipeline.name, row), row);
-    else {
-      this.#begin(await api.stored(this.pipeline.name, 0), 0);
-      const values = request.context.values ?? result?.before.values;
-      this.features.set(values);
-      await this.#decide(values);
-    }
-    history.replaceState(null, "", address);
-    this.ask.kind = request.question.kind;
-    if (request.question.kind !== "epsilon" && result) this.#want(result.asked_decision);
-    const naive = new URLSearchParams(location.hash.slice(1)).get("naive");
-    if (task.status === "done") this.#answered([task, ...(naive ? [await api.task(naive)] : [])]);
-    else if (["queued", "running"].includes(task.status)) {
-      await this.#searching((progress) => this.session.join(task.id, progress));
-    } else notice(failure(task));
+  /** Which context is open: a row of the list, or one that came with a link. */
+  #named() {
+    const { row = "" } = this.#source;
+    byId("row").querySelector("option[value='']")?.remove();
+    if (row === "") byId("row").prepend(el("option", { value: "" }, "the link"));
+    byId("row").value = row;
+    byId("reset-values").textContent = row === "" ? "Back to that of the link" : "Back to the stored one";
+  }
+
+  async #linked(tasks) {
+    const { turn } = this.session;
+    const { request, result } = tasks[0];
+    const { name } = this.pipeline;
+    const { row } = request.context;
+    const one = row === undefined ? await api.decide(name, request.context) : await api.stored(name, row);
+    const wanted = await this.#asked(request.question, result);
+    if (!this.session.here(turn)) return;
+    this.#begin(one, request.context);
+    this.features.limits = request.features ?? {};
+    this.ask.question = request.question;
+    this.#wanted = wanted;
+    this.#refresh();
+    const done = tasks.filter(({ status }) => status === "done");
+    const running = tasks.find(underWay);
+    this.ask.naive.checked = tasks.length > 1;
+    if (running) await this.#searching((progress) => this.session.join(running.id, progress), done);
+    else if (done.length) this.#answered(done);
+    else notice(failure(tasks[0]));
+  }
+
+  /** The alternative of a question, if it can be told before the answer is there. */
+  async #asked({ kind, alternative }, result) {
+    if (kind === "epsilon") return null;
+    if (result) return result.asked_decision;
+    if (Array.isArray(alternative)) return alternative;
+    return alternative.row === undefined ? null : (await api.stored(this.pipeline.name, alternative.row)).decision;
   }
 
   async #decide(values) {
     if (this.session.busy) return;
-    await this.#guarded(async () => {
+    await guarded(async () => {
       const [before, stored] = [this.#now, this.#stored];
       const now = await api.decide(this.pipeline.name, { values });
       if (stored !== this.#stored) return; // another row was opened meanwhile
@@ -130,7 +150,7 @@ export class Tables {
     const row = select.value;
     select.value = "";
     if (row === "") return;
-    await this.#guarded(async () => this.#want((await api.stored(this.pipeline.name, row)).decision));
+    await guarded(async () => this.#want((await api.stored(this.pipeline.name, row)).decision));
   }
 
   #why() {
@@ -152,7 +172,7 @@ export class Tables {
     const { question } = this.ask;
     if (question.kind !== "epsilon") question.alternative = this.#wanted;
     const touched = this.#stored.values && !equal(this.features.values, this.#stored.values);
-    const context = touched ? { values: this.features.values } : { row: this.#row };
+    const context = touched ? { values: this.features.values } : this.#source;
     const request = { pipeline: name, context, question, plausible };
     if (features) request.features = this.features.limits;
     const requests = [request];
@@ -160,22 +180,27 @@ export class Tables {
     await this.#searching((progress) => this.session.run(requests, progress));
   }
 
-  async #searching(run) {
-    const { features } = this; // others may be there at the end
+  /** Show a search while it runs, then its answer; `before` are answers that are there already. */
+  async #searching(run, before = []) {
+    const { features, session } = this;
+    const { turn } = session;
     const values = [...features.values];
     const done = await run((report) => {
       this.ask.report(report);
       if (report.values) features.set(report.values);
     });
+    if (!session.here(turn)) return;
     features.set(values);
     this.#refresh();
-    if (done) this.#answered(done);
+    if (done) this.#answered([...before, ...done]);
   }
 
   #answered(tasks) {
-    const again = (side) => {
-      this.features.set(side.values);
-      this.decideLive(side.values);
+    const again = ({ result: { after } }) => {
+      push(ofPipeline(this.pipeline.name)); // the way back leads to the answer
+      hideResult();
+      this.features.set(after.values);
+      this.decideLive(after.values);
       byId("title").focus();
       scrollTo({ top: 0 });
     };
@@ -187,10 +212,17 @@ export class Tables {
     return this.pipeline.sense === "max" ? ["worth", "be worth", "is worth"] : ["cost", "cost", "costs"];
   }
 
+  /** What a decision is worth here; columns may have fixed prices that only the server knows. */
+  #worth(decision) {
+    const { costs, prices = costs } = this.#now;
+    if (decision.length !== prices.length) return "";
+    return number(decision.reduce((sum, amount, k) => sum + amount * prices[k], 0));
+  }
+
   #refresh() {
     this.ask.allow(this.#why());
     if (!this.#now) return;
-    const { costs, decision, name, value } = this.#now;
+    const { decision, name, value } = this.#now;
     const wanted = this.#wanted;
     const host = byId("drawing");
     this.drawing.show(this.#now, wanted);
@@ -199,26 +231,17 @@ export class Tables {
     host.dataset.version = Number(host.dataset.version ?? 0) + 1;
     const [noun, would, does] = this.#words;
     byId("decided").replaceChildren(el("b", {}, name), ` ${noun} ${number(value)}`);
-    // Columns may have fixed costs that only the server knows: then nothing is said of them.
-    const known = wanted?.length === costs.length;
-    const worth = known ? number(wanted.reduce((sum, amount, k) => sum + amount * costs[k], 0)) : "";
-    const beside = `It would ${would} ${worth}, where the one decided ${does} ${number(value)}.`;
-    byId("wanted-said").textContent = known ? beside : wanted ? "Chosen." : "None yet.";
+    const worth = wanted ? this.#worth(wanted) : "";
+    const beside = worth ? `It would ${would} ${worth}, where the one decided ${does} ${number(value)}.` : "";
+    const called = wanted && this.drawing.called ? `${capital(this.drawing.called(wanted))}. ` : "";
+    byId("wanted-said").textContent = called + beside || (wanted ? "Chosen." : "None yet.");
     byId("wanted-help").textContent = this.drawing.help;
-    byId("clear-wanted").disabled = !wanted;
+    usable(byId("clear-wanted"), Boolean(wanted));
     const shades = el("div", {}, el("dt", {}, "roads: cheap", el("i", { class: "ramp" }), "dear"));
     byId("table-legend").replaceChildren(
       legendEntry("factual", "strong", "decided", number(value)),
       ...(wanted ? [legendEntry("other", "weak", "yours", worth)] : []),
       ...(this.pipeline.layout?.kind === "grid" ? [shades] : []),
     );
-  }
-
-  async #guarded(work) {
-    try {
-      await work();
-    } catch (error) {
-      notice(error.message);
-    }
   }
 }

@@ -1,6 +1,7 @@
 // Numbers and names as the report writes them.
 
 const MINUS = "\u2212";
+const HUGE = 1e15; // from here on as powers of ten
 
 /** A number with a few digits that mean something: 28.08, 0.731, 1,204. */
 export function number(value, digits = 4) {
@@ -8,7 +9,7 @@ export function number(value, digits = 4) {
   if (value === 0) return "0";
   const size = Math.abs(value);
   const text =
-    size >= 10 ** digits
+    size >= 10 ** digits && size < HUGE
       ? value.toLocaleString("en", { maximumFractionDigits: 0 })
       : String(Number(value.toPrecision(size < 1e-3 ? 1 : digits)));
   return text.replace("-", MINUS);
@@ -43,9 +44,12 @@ export function letters(column) {
   return text;
 }
 
-/** A place: a letter where the alphabet is enough, else column and row as in chess. */
+/** A cell of a map: column and row, as in chess. */
+export const cellName = ([row, column]) => `${letters(column)}${row + 1}`;
+
+/** A node of a grid: a letter where the alphabet is enough, else named as a cell is. */
 export const place = (row, column, rows, columns) =>
-  rows * columns <= 26 ? letters(row * columns + column) : `${letters(column)}${row + 1}`;
+  rows * columns <= 26 ? letters(row * columns + column) : cellName([row, column]);
 
 /** A word in front of a sentence. */
 export const capital = (words) => words.charAt(0).toUpperCase() + words.slice(1);

@@ -93,6 +93,7 @@ class Decided(BaseModel):
     values: list[float | None] | None = None
     image: str | None = None
     costs: list[float | None]
+    prices: list[float | None]
     decision: list[float | None]
     value: float | None
     name: str

@@ -50,6 +50,8 @@ def _chosen(scene: Scene, costs: Tensor, decision: Tensor, picture: str = "") ->
     name = decision_name(problem, chosen)
     shown: dict[str, Any] = {
         "costs": plain(costs),
+        # Of every column: costs, and fixed prices that are not predicted.
+        "prices": [_finite(price) for price in prices.tolist()],
         "decision": plain(decision),
         "value": _finite(float(prices @ chosen)),
         "name": name,

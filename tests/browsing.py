@@ -139,6 +139,11 @@ class Visit:
         #: Errors and warnings, among them scripts that the policy kept from running.
         self.complaints: list[str] = []
         self.page.on("console", self._hear)
+        #: Requests that the page has made, and those that were answered.
+        self.asked = self.answered = 0
+        self.page.on("request", lambda _: setattr(self, "asked", self.asked + 1))
+        for end in ("requestfinished", "requestfailed"):
+            self.page.on(end, lambda _: setattr(self, "answered", self.answered + 1))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
 
     def _hear(self, message: Any) -> None:
@@ -154,6 +159,24 @@ class Visit:
         self.page.goto(self.server.url + path)
         self.page.locator("#legend div, #table-legend div").first.wait_for()
         return self.page
+
+    def until(self, said: str, given: Any = None) -> None:
+        """Wait until a script says yes.
+
+        Playwright's own way evaluates text within the page, which the page's policy forbids.
+        """
+        end = time.monotonic() + PATIENCE
+        while not self.page.evaluate(said, given):
+            assert time.monotonic() < end, f"it did not happen: {said}"
+            self.page.wait_for_timeout(50)
+
+    def settle(self) -> None:
+        """Wait until the page asks for nothing more: each answer may let it ask once again."""
+        end, before = time.monotonic() + PATIENCE, -1
+        while (self.asked, self.answered) != (before, before):
+            assert time.monotonic() < end, "the page does not come to rest"
+            before = self.asked
+            self.page.wait_for_timeout(100)
 
     def close(self) -> None:
         """Close the window; nothing may have gone wrong in it unseen."""

@@ -91,16 +91,16 @@ def test_painted_terrain_changes_the_route_at_once_and_can_be_undone(
     here.choose("terrain", "rock")
     row, column = before[5]
     here.drag((row, column), (row + 1, column), (row, column - 1))
-    page.wait_for_function(
+    here.until(
         "before => document.getElementById('board').dataset.path !== before",
-        arg=json.dumps(before, separators=(",", ":")),
+        json.dumps(before, separators=(",", ":")),
     )
     assert [row, column] not in here.path()
     assert "before painting" in page.locator("#legend").inner_text()
     page.get_by_role("button", name="Undo").click()
-    page.wait_for_function(
+    here.until(
         "before => document.getElementById('board').dataset.path === before",
-        arg=json.dumps(before, separators=(",", ":")),
+        json.dumps(before, separators=(",", ":")),
     )
 
 
@@ -155,9 +155,8 @@ def test_sliders_move_the_decision_and_a_locked_feature_stays(
     for k in range(5):
         sliders.nth(k).focus()
         page.keyboard.press("Home")
-    page.wait_for_function(
-        "before => document.getElementById('drawing').dataset.decision !== before", arg=decision
-    )
+    here.until("before => document.getElementById('drawing').dataset.decision !== before", decision)
+    here.settle()
     moved = page.locator("#decided").inner_text()
     page.get_by_role("checkbox", name="Lock rain").check(force=True)
     page.get_by_role("button", name="traffic in an answer").click()
@@ -219,7 +218,7 @@ def test_an_emptied_box_shows_again_what_counts(visit: Callable[..., Visit]) -> 
     assert box.input_value() == "1.5"
     with page.expect_response("**/api/decide"):
         box.fill("1e200")
-    page.wait_for_function("document.getElementById('decided').textContent.includes('e+')")
+    here.until("document.getElementById('decided').textContent.includes('e+')")
     assert len(page.locator("#decided").inner_text()) < 80
 
 
@@ -240,11 +239,9 @@ def test_painting_is_told_and_buttons_keep_the_focus(visit: Callable[..., Visit]
     here.drag((row, column))
     page.locator("#map-name", has_text="Map 1, painted").wait_for()
     assert page.locator("#thumbs input:checked").count() == 0
-    page.wait_for_function(
-        "before => document.getElementById('readout').textContent !== before", arg=before
-    )
+    here.until("before => document.getElementById('readout').textContent !== before", before)
     page.get_by_role("button", name="Reset").click()
-    page.wait_for_function("document.getElementById('map-name').textContent === 'Map 1'")
+    here.until("document.getElementById('map-name').textContent === 'Map 1'")
     assert page.locator("#thumbs input:checked").count() == 1
 
 

@@ -28,9 +28,7 @@ def test_a_search_can_be_watched_and_cancelled(visit: Callable[..., Visit]) -> N
     before = page.evaluate("document.querySelector('#board canvas').toDataURL()")
     here.explain()
     # It is the map itself that changes while the search runs.
-    page.wait_for_function(
-        "before => document.querySelector('#board canvas').toDataURL() !== before", arg=before
-    )
+    here.until("before => document.querySelector('#board canvas').toDataURL() !== before", before)
     page.get_by_role("button", name="Cancel").click()
     page.get_by_text("The search was cancelled").wait_for()
     assert page.evaluate("document.querySelector('#board canvas').toDataURL()") == before
@@ -185,7 +183,7 @@ def test_a_link_restores_the_question_its_locks_and_its_context(
     page.get_by_text("clearly wrong?").click()
     page.locator("#table-ask").get_by_label("At least so far off").fill("15")
     here.explain()
-    page.wait_for_function("old => location.href !== old", arg=seen.url)
+    here.until("old => location.href !== old", seen.url)
     here.answer()
     seen = other.open(page.url.removeprefix(other.server.url))
     other.answer()

@@ -84,7 +84,7 @@ def quick_study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "browser: drives the explorer's page in a real browser")
+    config.addinivalue_line("markers", "browser: drives a page in a real browser")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -93,7 +93,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     left_out = [report for report in skipped if "browser" in report.keywords]
     if left_out and find_browser() is None:
         terminalreporter.write_line(
-            f"LEFT OUT: {len(left_out)} browser tests of the explorer, as there is no chromium, "
+            f"LEFT OUT: {len(left_out)} browser tests, as there is no chromium, "
             "chromium-browser or google-chrome on the PATH.",
             yellow=True,
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import shutil
 import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -36,7 +35,6 @@ from cfopt.wording import rounded_down
 from conftest import another, normal, random_linear
 
 VOID = {"meta", "input", "br", "img", "link"}
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 class _Page(HTMLParser):
@@ -666,7 +664,8 @@ def test_letters_on_a_map_are_dark_on_a_pale_halo(
     page.close()
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+@pytest.mark.browser
+@pytest.mark.skipif(find_browser() is None, reason="no chromium was found")
 def test_the_page_works_in_a_browser(mixed: cfopt.Explanation, tmp_path: Path) -> None:
     """A frame that uses the page as a reader would, and writes down what it sees."""
     html = _report(mixed, tmp_path)
@@ -713,7 +712,7 @@ def _dump(path: Path, folder: Path) -> str:
     """The document after its scripts have run; a script error or a blocked load fails the test."""
     done = subprocess.run(
         [
-            str(CHROMIUM),
+            str(find_browser()),
             "--headless",
             "--no-sandbox",
             "--disable-gpu",

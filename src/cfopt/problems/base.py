@@ -24,10 +24,18 @@ FEASIBILITY_TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class Solved:
-    """Optimal decisions `(B, m)`, and why the rows without one (NaN there) have none."""
+    """Best decisions, and how good they are known to be.
+
+    Arguments:
+        decisions: `(B, m)`; NaN in rows without one.
+        failures: why a row has none.
+        shortfall: by how much the value of each may fall short of the best one, `(B,)`; None where
+            all are proven optima.
+    """
 
     decisions: Tensor
     failures: dict[int, str]
+    shortfall: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,8 @@ class Problem(ABC):
     sense: Sense = Sense.MIN
     #: Whether `optimise` solves row by row anyway, so that a failing row can be told at once.
     rowwise: bool = False
+    #: By what fraction of its value an answer of `optimise` may fall short of the best one.
+    tolerance: float = 0.0
     _decision_names: tuple[str, ...] | None = None
 
     @property
@@ -126,6 +136,15 @@ class Problem(ABC):
 
         Raises SolverError where a row has no optimum.
         """
+
+    def optimise_within(self, prices: Array) -> tuple[Array, Array]:
+        """The decisions of `optimise`, and by how much each may fall short of the best value.
+
+        `(B, m) -> (B, m), (B,)`. By default what `tolerance` says of them; a solver that proves a
+        bound of its own says it here.
+        """
+        decisions = self.optimise(prices)
+        return decisions, self.tolerance * np.abs((prices * decisions).sum(axis=1))
 
     @abstractmethod
     def faults(self, decisions: Array) -> list[str]:
@@ -191,34 +210,33 @@ class Problem(ABC):
         # A sum that overflows would do so inside the solver, too.
         with np.errstate(over="ignore"):
             finite = np.isfinite(np.abs(host).sum(axis=1))
-        if finite.all():
-            decisions, failures = self._isolate(host)
-        else:
-            failures = {int(row): "its costs are not finite" for row in np.flatnonzero(~finite)}
-            decisions = np.full(host.shape, np.nan)
-            kept = np.flatnonzero(finite)
-            decisions[kept], lost = self._isolate(host[kept])
-            failures |= {int(kept[row]): reason for row, reason in lost.items()}
-        return Solved(torch.from_numpy(decisions).to(prices.device, prices.dtype), failures)
+        kept = np.flatnonzero(finite)
+        decisions, shortfall = np.full(host.shape, np.nan), np.zeros(len(host))
+        failures = {int(row): "its costs are not finite" for row in np.flatnonzero(~finite)}
+        decisions[kept], shortfall[kept], lost = self._isolate(host[kept])
+        failures |= {int(kept[row]): reason for row, reason in lost.items()}
+        known = torch.from_numpy(shortfall).to(prices.device) if shortfall.any() else None
+        return Solved(torch.from_numpy(decisions).to(prices.device, prices.dtype), failures, known)
 
-    def _isolate(self, prices: Array) -> tuple[Array, dict[int, str]]:
+    def _isolate(self, prices: Array) -> tuple[Array, Array, dict[int, str]]:
         """Optimise the batch; if that fails, each row alone, to learn which ones are to blame."""
-        decisions = np.full(prices.shape, np.nan)
+        decisions, shortfall = np.full(prices.shape, np.nan), np.zeros(len(prices))
         failures: dict[int, str] = {}
         if len(prices) == 0:
-            return decisions, failures
+            return decisions, shortfall, failures
         if not self.rowwise:
             try:
-                return self.optimise(prices), failures
+                return *self.optimise_within(prices), failures
             except SolverError as error:
                 if len(prices) == 1:
-                    return decisions, {0: str(error)}
+                    return decisions, shortfall, {0: str(error)}
         for row in range(len(prices)):
             try:
-                decisions[row] = self.optimise(prices[row : row + 1])[0]
+                one, missed = self.optimise_within(prices[row : row + 1])
+                decisions[row], shortfall[row] = one[0], missed[0]
             except SolverError as error:
                 failures[row] = str(error)
-        return decisions, failures
+        return decisions, shortfall, failures
 
     def is_feasible(self, decisions: Tensor | ArrayLike) -> Tensor:
         """Whether the problem could return each decision: `(B, m) -> (B,)`."""

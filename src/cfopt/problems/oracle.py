@@ -35,6 +35,8 @@ class Oracle(Problem):
         time_limit: seconds for one call. A call that takes longer is abandoned, not stopped:
             Python cannot end it, so the function must bear being called again meanwhile.
         binary: whether every decision is 0 or 1 in every column; margins need to know.
+        tolerance: by what fraction of its value an answer may fall short of the best one, such as
+            the gap at which the solver stops.
     """
 
     def __init__(
@@ -48,12 +50,16 @@ class Oracle(Problem):
         tensors: bool = False,
         time_limit: float | None = None,
         binary: bool = False,
+        tolerance: float = 0.0,
     ) -> None:
         if num_costs < 1:
             raise InputError(f"Oracle needs at least one cost, got num_costs={num_costs}.")
+        if not 0 <= tolerance < 1:
+            raise InputError(f"Oracle needs 0 <= tolerance < 1, got {tolerance!r}.")
         self.num_costs = num_costs
         self.sense = Sense(sense)
         self.time_limit = time_limit
+        self.tolerance = float(tolerance)
         self._binary = binary
         self._function = function
         self._is_feasible = is_feasible

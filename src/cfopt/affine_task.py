@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from cfopt.affine import AffineMap, is_affine
-from cfopt.geometry import Euclidean, Grid, HalfSpaces, Norm, System, Taxicab
+from cfopt.geometry import Euclidean, Grid, HalfSpaces, Leeway, Norm, System, Taxicab
 from cfopt.listing import DOUBT, EPS, NOISE, Listing
+from cfopt.problems.base import FEASIBILITY_TOLERANCE
 from cfopt.proximity import L1, L2, Proximity
-from cfopt.task import Task
+from cfopt.task import TOLERANCE, Task
 from cfopt.types import Array, Quantifier
 
 #: With limits on x the masters are dense in the features.
@@ -37,6 +38,7 @@ class AffineTask:
         self.norm = _NORMS[type(task.proximity)]
         self.slopes: Array = found.weight * self.scale  # V, (m, p)
         self._steepness: Array = np.abs(self.slopes)
+        self._steepest: Array = self._steepness.max(axis=0)
         self.prices0: Array = self.origin @ found.weight.T + found.bias
         #: What prices are sums of, which says how exactly they are known; (B, m).
         self.sizes: Array = np.abs(self.origin) @ np.abs(found.weight).T + np.abs(found.bias)
@@ -44,6 +46,7 @@ class AffineTask:
         criterion, factual = self.task.criterion, self.task.factual
         self._anchor: Array = criterion.anchor(factual).numpy()
         self._pivot: Array = criterion.pivot(factual).numpy()
+        self._factual: Array = factual.numpy()
         self._listing: Listing | None = None
         self._box: tuple[Array, Array] | None = None
         self._sums: tuple[Array, Array, Array] | None = None
@@ -110,10 +113,14 @@ class AffineTask:
         multiples = np.array(self.multiples(Quantifier.EVERY))
         return (multiples[:, None] * rays[:, None]).reshape(-1, rays.shape[1])
 
-    def cut(self, row: int, directions: Array) -> HalfSpaces:
-        """The half-spaces of some directions: `(C, m) -> HalfSpaces`."""
+    def cut(self, row: int, directions: Array, ease: float = 0.0) -> HalfSpaces:
+        """The half-spaces of some directions: `(C, m) -> HalfSpaces`.
+
+        With `ease` they may be broken by this fraction of the terms that they compare at x0.
+        """
         weight = np.abs(directions)
         normals, limits = directions @ self.slopes, -directions @ self.prices0[row]
+        limits += ease * (weight @ np.abs(self.prices0[row]))
         noise = NOISE * (weight @ self._steepness)
         normals[np.abs(normals) <= noise] = 0.0  # what cancels but for rounding cancels
         error = weight @ self.sizes[row]
@@ -122,6 +129,45 @@ class AffineTask:
         limits[level] = 0.0
         rounding = np.where(level, 0.0, DOUBT * EPS * error)
         return HalfSpaces(normals, limits, rounding, doubt, noise.max(axis=1, initial=0.0))
+
+    @property
+    def exact_decisions(self) -> bool:
+        """Whether decisions are known without error: binary or listed ones are."""
+        return self.task.pipeline.problem.ranks_decisions
+
+    def weights(self, row: int, quantifier: Quantifier, decisions: Array) -> Array:
+        """By how much of each price an inequality can be about: `(K, m) -> (K C, m)`.
+
+        What verification grants is a fraction of the terms that it compares. Where every decision
+        counts these are those of the best one, which is not known here: then the largest entry of
+        any decision stands for each of its own.
+        """
+        if quantifier is Quantifier.GIVEN:
+            return np.abs(self.directions(row, quantifier, decisions))
+        multiples = np.array(self.multiples(quantifier))
+        sizes = np.abs(decisions)
+        if quantifier is Quantifier.EVERY:
+            known = (decisions, self._anchor[row], self._pivot[row], self._factual[row])
+            largest = max(float(np.abs(entries).max(initial=0.0)) for entries in known)
+            reach = 1.0 if self.task.pipeline.problem.binary else 2 * largest
+            sizes = np.full_like(sizes, reach)
+        parts = np.full(len(multiples), np.abs(multiples).max())[:, None] * sizes[:, None]
+        ends = np.abs(np.stack(self.ends(row)))
+        return (parts[:, :, None] + ends).reshape(-1, decisions.shape[1])
+
+    def leeway(self, row: int, weights: Array) -> Leeway:
+        """By how much inequalities may be broken in contexts that verification calls valid.
+
+        It grants `TOLERANCE` of the terms, and rounding as a fraction of the largest price; and
+        decisions that are not known exactly may break what they stand for: `(C, m) -> Leeway`.
+        """
+        granted = TOLERANCE + (0.0 if self.exact_decisions else FEASIBILITY_TOLERANCE)
+        known, total = self.task.rounding, weights.sum(axis=1)
+        prices = np.abs(self.prices0[row])
+        return Leeway(
+            granted * (weights @ prices) + known * prices.max() * total,
+            granted * (weights @ self._steepness) + known * total[:, None] * self._steepest,
+        )
 
     def system(self, row: int) -> System:
         """What a row's change may be."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -14,6 +14,9 @@ from cfopt.types import Array, Quantifier
 
 #: A multiplier below this part of the largest plays no role in a clash.
 _ROLE = 1e-7
+#: Where decisions are not known exactly, a bound stands if what verification grants lowers it by no
+#: more than this fraction.
+_ROBUST = 0.01
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,16 @@ class Certificate(ABC):
         """What stands against each other, where the bound is infinite."""
 
 
+def robust(model: AffineTask, strict: float, granting: float) -> float:
+    """The bound to report, of one on the criterion itself and one on what verification accepts.
+
+    That there is no explanation must hold of all that would be called valid. So must a bound where
+    decisions are known to some tolerance only: the criterion itself may then hold nowhere.
+    """
+    sound = strict < np.inf and (model.exact_decisions or granting >= (1 - _ROBUST) * strict)
+    return strict if sound else granting
+
+
 @dataclass(frozen=True)
 class CutProof(Certificate):
     """Cuts, and multipliers for them.
@@ -88,16 +101,21 @@ class CutProof(Certificate):
     hopeless: bool = False
 
     def system(self, model: AffineTask, row: int) -> System:
-        """The limits and cuts, built anew."""
+        """The limits and cuts, built anew; the cuts with what verification grants."""
         system = model.system(row)
         if not self.cuts:
             return system
-        parts = []
+        directions, weights = [], []
         for (ray, quantifier), cuts in groupby(self.cuts, lambda cut: (cut.ray, cut.quantifier)):
             decisions = np.stack([cut.decision for cut in cuts])
-            rows = (row, quantifier, decisions)
-            parts.append(model.ray_directions(decisions) if ray else model.directions(*rows))
-        return system.with_cuts(model.cut(row, np.concatenate(parts)))
+            if ray:
+                directions.append(model.ray_directions(decisions))
+                weights.append(np.abs(directions[-1]))
+            else:
+                directions.append(model.directions(row, quantifier, decisions))
+                weights.append(model.weights(row, quantifier, decisions))
+        cut = model.cut(row, np.concatenate(directions))
+        return system.with_cuts(cut).with_leeway(model.leeway(row, np.concatenate(weights)), cut)
 
     def bound(self, model: AffineTask, row: int, some: Array | None = None) -> float:
         """What the multipliers prove of a fresh system.
@@ -106,7 +124,11 @@ class CutProof(Certificate):
         """
         if not all(self._belongs(cut, model, row, some) for cut in self.cuts):
             return 0.0
-        return proved_bound(self.system(model, row), model.norm, self.tree, model.grid(row))
+        system, grid = self.system(model, row), model.grid(row)
+        strict = proved_bound(replace(system, leeway=None), model.norm, self.tree, grid)
+        if strict == 0:
+            return 0.0
+        return robust(model, strict, proved_bound(system, model.norm, self.tree, grid))
 
     @staticmethod
     def _belongs(cut: Cut, model: AffineTask, row: int, some: Array | None) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cfopt.geometry import FAR
 from cfopt.types import Array, Quantifier
 
 if TYPE_CHECKING:
@@ -40,13 +41,23 @@ class Listing:
         """What it costs at least to meet the inequalities of each decision, limits apart: `(D,)`.
 
         The largest of the costs to reach one of their half-spaces; inf where nothing that can
-        move brings one nearer.
+        move brings one nearer, and what verification grants is far too little.
         """
-        system = self.model.system(row)
+        system, norm = self.model.system(row), self.model.norm
         movable = system.lower < system.upper
         bound: Array = np.zeros(len(self))
         for excess, normals in self._half_spaces(row):
-            bound = np.maximum(bound, self.model.norm.to_half_spaces(excess, normals[:, movable]))
+            cost = norm.to_half_spaces(excess, normals[:, movable])
+            stuck = np.flatnonzero(cost == np.inf)
+            if len(stuck):
+                weights = self.model.weights(row, Quantifier.SOME, self.decisions[stuck])
+                leeway = self.model.leeway(row, weights[:: len(weights) // len(stuck)])
+                near = excess[stuck] <= FAR * leeway.constant
+                granted = norm.to_half_spaces(
+                    excess[stuck] - leeway.constant, leeway.growth[:, movable]
+                )
+                cost[stuck] = np.where(near, granted, np.inf)
+            bound = np.maximum(bound, cost)
         return bound
 
     def held(self, row: int) -> list[int]:

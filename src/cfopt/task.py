@@ -14,7 +14,7 @@ from cfopt.latent import LatentSpace
 from cfopt.pipeline import Pipeline
 from cfopt.problems.base import Solved, same_decision
 from cfopt.proximity import Latent, Proximity
-from cfopt.types import Sense
+from cfopt.types import Quantifier, Sense
 
 #: A criterion holds when h exceeds 0 by no more than this part of `sum_j |price_j d_j|`.
 TOLERANCE = 1e-6
@@ -126,6 +126,11 @@ class Task:
         return self.criterion.needs_optimum
 
     @property
+    def rounding(self) -> float:
+        """How exactly prices are known, as a fraction of the largest of them."""
+        return max(_ROUNDING, 4 * torch.finfo(self.origin.dtype).eps)
+
+    @property
     def home(self) -> Tensor:
         """The point of each factual context: itself, or its code, `(B, ...)`."""
         return self.origin if self.latent is None else self.latent.codes
@@ -203,7 +208,7 @@ class Task:
         decisions = solved.decisions
         for known in (self.factual, self.criterion.pivot(self.factual)):
             decisions = torch.where(same_decision(decisions, known)[:, None], known, decisions)
-        return Solved(decisions, solved.failures)
+        return Solved(decisions, solved.failures, solved.shortfall)
 
     def rival(self, prices: Tensor, optimum: Solved | None = None) -> Solved:
         """The decision against which the criterion is measured: `(B, m) -> Solved`.
@@ -225,7 +230,10 @@ class Task:
         others = problem.runner_up(costs, alternative[reached])
         decisions = solved.decisions.index_copy(0, reached, others.decisions)
         lost = {int(reached[row]): reason for row, reason in others.failures.items()}
-        return Solved(decisions, solved.failures | lost)
+        shortfall = solved.shortfall
+        if shortfall is not None and others.shortfall is not None:
+            shortfall = shortfall.index_copy(0, reached, others.shortfall)
+        return Solved(decisions, solved.failures | lost, shortfall)
 
     def direction(self, prices: Tensor, rival: Tensor) -> Tensor:
         """The d of `h = <prices, d> <= 0`, the margin included: `(B, m), (B, m) -> (B, m)`.
@@ -244,19 +252,44 @@ class Task:
             return torch.ones(len(x), dtype=torch.bool, device=x.device)
         return self.domain.allows(x)
 
-    def judge(self, prices: Tensor, rival: Tensor, tolerance: float = TOLERANCE) -> Judgement:
+    def judge(
+        self,
+        prices: Tensor,
+        rival: Tensor,
+        tolerance: float = TOLERANCE,
+        shortfall: Tensor | None = None,
+    ) -> Judgement:
         """Whether the criterion holds, `h <= tolerance * sum_j |price_j d_j|`, and by how much.
 
-        Where the prices that count are 0 but for rounding, so is h.
+        Where the prices that count are 0 but for rounding, so is h. Where the rival may fall short
+        of the best decision, the criterion must hold against the best value there may be.
         """
         direction = self.direction(prices, rival)
         terms = prices * direction
         h = terms.sum(1)
-        known = max(_ROUNDING, 4 * torch.finfo(self.origin.dtype).eps)
-        size = prices.abs().amax(1)
-        size = size if self.size is None else size.maximum(self.size.to(size))
-        rounding = known * size * direction.abs().sum(1)
+        if shortfall is not None:
+            against = [-multiple for multiple in self.criterion.multiples.get(Quantifier.EVERY, ())]
+            h = h + max(against, default=0.0) * shortfall.to(h)
+        rounding = self.rounding * self._largest(prices) * direction.abs().sum(1)
         return Judgement(direction, h, h <= tolerance * terms.abs().sum(1) + rounding)
+
+    def beats(
+        self, prices: Tensor, left: Tensor, right: Tensor, blur: Tensor | float = 0.0
+    ) -> Tensor:
+        """Whether the left decision is another one than the right, and better by more than a blur.
+
+        Three times `(B, m) -> (B,)`. Where only columns differ whose prices are 0 but for rounding,
+        neither is better.
+        """
+        terms = prices * (left - right)
+        rounding = _ROUNDING * self._largest(prices) * (left - right).abs().sum(1)
+        better = terms.sum(1) < -TOLERANCE * terms.abs().sum(1) - rounding - blur
+        return better & ~same_decision(left, right)
+
+    def _largest(self, prices: Tensor) -> Tensor:
+        """The largest price of each row, here or at the origin: `(B, m) -> (B,)`."""
+        here = prices.abs().amax(1)
+        return here if self.size is None else here.maximum(self.size.to(here))
 
     def look(self, point: Tensor) -> Look:
         """Predict, solve and judge points, with half of what verification grants."""
@@ -264,7 +297,7 @@ class Task:
             x = self.context(point)
             prices = self.prices(x)
         rival = self.rival(prices)
-        direction, h, holds = self.judge(prices, rival.decisions, TOLERANCE / 2)
+        direction, h, holds = self.judge(prices, rival.decisions, TOLERANCE / 2, rival.shortfall)
         if rival.failures:
             holds[list(rival.failures)] = False
         allowed = self.allows(x)

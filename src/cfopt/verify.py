@@ -11,11 +11,8 @@ from torch import Tensor
 
 from cfopt.affine_task import AffineTask
 from cfopt.certificate import Certificate, Clash
-from cfopt.problems.base import same_decision
-from cfopt.task import TOLERANCE, Task
-
-#: How exactly sums of prices are known, as a part of their terms.
-_ROUNDING = 1e-12
+from cfopt.problems.base import FEASIBILITY_TOLERANCE, Solved
+from cfopt.task import Task
 
 
 @dataclass(frozen=True)
@@ -52,15 +49,17 @@ def verify(task: Task, x: Tensor) -> Verdict:
     prices = host.turned(costs)
     solved = host.optimum(prices)
     rival = host.rival(prices, solved)
-    judged = host.judge(prices, rival.decisions)
-    failures = _doubtful(host, prices, solved.decisions) | solved.failures | rival.failures
+    judged = host.judge(prices, rival.decisions, shortfall=rival.shortfall)
+    failures = _doubtful(host, prices, solved) | rival.failures
+    if host.calls_solver:
+        failures |= solved.failures
     if task.domain is not None:
         faults = enumerate(task.domain.faults(x))
         failures |= {row: f"the context is not allowed: {fault}" for row, fault in faults if fault}
     valid = judged.holds.clone()
     valid[list(failures)] = False
     tie = valid & host.ties(prices, solved.decisions)
-    unbeaten = ~_beats(prices, solved.decisions, host.factual, _size(host, prices))
+    unbeaten = ~host.beats(prices, solved.decisions, host.factual)
     return Verdict(valid, unbeaten, judged.h, tie, solved.decisions, costs, failures)
 
 
@@ -103,29 +102,21 @@ def recheck(task: Task, certificates: Sequence[Certificate | None]) -> Proof:
     return Proof(bound, clashes)
 
 
-def _beats(prices: Tensor, left: Tensor, right: Tensor, size: Tensor) -> Tensor:
-    """Whether the left decision is another one than the right, and better."""
-    terms = prices * (left - right)
-    # Where only columns differ whose prices are 0 but for rounding, neither is better.
-    rounding = _ROUNDING * size * (left - right).abs().sum(1)
-    better = terms.sum(1) < -TOLERANCE * terms.abs().sum(1) - rounding
-    return better & ~same_decision(left, right)
-
-
-def _size(task: Task, prices: Tensor) -> Tensor:
-    """The largest price of each row, here or at the origin: `(B, m) -> (B,)`."""
-    here = prices.abs().amax(1)
-    return here if task.size is None else here.maximum(task.size.to(here))
-
-
-def _doubtful(task: Task, prices: Tensor, optimum: Tensor) -> dict[int, str]:
+def _doubtful(task: Task, prices: Tensor, solved: Solved) -> dict[int, str]:
     """Rows whose optimum cannot be one, where the criterion depends on it."""
     if not task.calls_solver:
         return {}
-    doubts = task.pipeline.problem.audit(optimum.numpy())
+    doubts = task.pipeline.problem.audit(solved.decisions.numpy())
+    # To within its tolerance a decision is the same, and may be better or worse by as much.
+    blur = FEASIBILITY_TOLERANCE * (prices.abs() * solved.decisions.abs().clamp(min=1)).sum(1)
+    if solved.shortfall is not None:
+        blur = blur.maximum(solved.shortfall)
+    if task.pipeline.problem.binary:
+        blur = torch.zeros_like(blur)
     for decision in (task.factual, task.criterion.pivot(task.factual)):
-        for row in (
-            _beats(prices, decision, optimum, _size(task, prices)).nonzero().flatten().tolist()
-        ):
-            doubts[row] = "the solver's answer is worse than a decision known to be feasible"
+        beaten = task.beats(prices, decision, solved.decisions, blur)
+        doubts |= dict.fromkeys(
+            beaten.nonzero().flatten().tolist(),
+            "the solver's answer is worse than a decision known to be feasible",
+        )
     return doubts

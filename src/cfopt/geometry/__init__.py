@@ -2,13 +2,15 @@
 
 from cfopt.geometry.master import Grid, Leaf, Master, Nearest, Split, Tree, leaves, proved_bound
 from cfopt.geometry.norms import Euclidean, Norm, Taxicab
-from cfopt.geometry.system import HalfSpaces, System
+from cfopt.geometry.system import FAR, HalfSpaces, Leeway, System
 
 __all__ = [
+    "FAR",
     "Euclidean",
     "Grid",
     "HalfSpaces",
     "Leaf",
+    "Leeway",
     "Master",
     "Nearest",
     "Norm",

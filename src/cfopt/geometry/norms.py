@@ -100,10 +100,22 @@ class Euclidean(Norm):
     def bound(self, system: System, multipliers: Array) -> float:
         """`min u^2 + g u` over the box, less c."""
         g, c = system.combine(multipliers)
-        if system.plain:
+        if system.leeway is None and system.plain:
             return -0.25 * float(g @ g) - c
-        u = np.clip(-g / 2, system.lower, system.upper)
-        return float((u * u + g * u).sum() - c)
+        if system.leeway is None:
+            u = np.clip(-g / 2, system.lower, system.upper)
+            return float((u * u + g * u).sum() - c)
+        growth, constant = system.spare(multipliers)
+        # To either side of 0, `u^2 + g u - growth |u|` is a parabola.
+        sides = (
+            (g + growth, system.lower, np.minimum(system.upper, 0.0)),
+            (g - growth, np.maximum(system.lower, 0.0), system.upper),
+        )
+        least = np.full_like(g, np.inf)
+        for slope, lower, upper in sides:
+            u = np.clip(-slope / 2, lower, upper)
+            least = np.where(lower <= upper, np.minimum(least, u * u + slope * u), least)
+        return float(least.sum() - c - constant)
 
 
 class Taxicab(Norm):
@@ -134,14 +146,15 @@ class Taxicab(Norm):
 
     def bound(self, system: System, multipliers: Array) -> float:
         """`min |u| + g u` over the box, less c, with multipliers small enough for it to exist."""
-        g, _ = system.combine(multipliers)
-        falls = np.where(g > 0, np.isinf(system.lower), np.isinf(system.upper))
-        steepest = float(np.abs(g[falls]).max(initial=0.0))
-        g, c = system.combine(multipliers / max(1.0, steepest))
+        g, c = system.combine(multipliers)
+        growth, constant = system.spare(multipliers)
+        falls = (g + growth)[np.isinf(system.lower)], (growth - g)[np.isinf(system.upper)]
+        steepest = max(1.0, *(float(fall.max(initial=0.0)) for fall in falls))
         ends = [np.clip(0.0, system.lower, system.upper)]
         for end in (system.lower, system.upper):
             ends.append(np.where(np.isfinite(end), end, ends[0]))
-        return float(np.min([np.abs(u) + g * u for u in ends], axis=0).sum() - c)
+        parts = [np.abs(u) + (g * u - growth * np.abs(u)) / steepest for u in ends]
+        return float(np.min(parts, axis=0).sum() - (c + constant) / steepest)
 
 
 def _by_daqp(system: System) -> Optimum | None:

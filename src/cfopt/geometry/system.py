@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -10,8 +10,11 @@ import numpy as np
 from cfopt.geometry.highs import solve_program
 from cfopt.types import Array
 
-#: How exactly sums of products are known, as a part of their terms.
+#: How exactly sums of products are known, as a fraction of their terms.
 _ROUNDING = 1e-13
+#: A clash proves that there is no solution only if it exceeds what the rows may be broken by this
+#: many times: the leeway grows with the change, and would overtake a smaller one not far away.
+FAR = 100.0
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,19 @@ class HalfSpaces:
 
 
 @dataclass(frozen=True)
+class Leeway:
+    """By how much rows may be broken by a change u: `constant + growth @ |u|`.
+
+    Arguments:
+        constant: `(k,)`.
+        growth: `(k, p)`.
+    """
+
+    constant: Array
+    growth: Array
+
+
+@dataclass(frozen=True)
 class System:
     """`lower <= u <= upper` and `row_lower <= matrix @ u <= row_upper`, for a change u.
 
@@ -46,6 +62,7 @@ class System:
         matrix: `(k, p)`; each row has norm 1, or is 0.
         rows: row_lower, row_upper, and rounding, doubt and grain as in `HalfSpaces`, `(5, k)`.
         plain: whether there are half-spaces only: no bounds, no lower limits.
+        leeway: by how much rows may be broken all the same, if at all.
     """
 
     lower: Array
@@ -53,6 +70,7 @@ class System:
     matrix: Array
     rows: Array
     plain: bool
+    leeway: Leeway | None = None
 
     @classmethod
     def box(cls, lower: Array, upper: Array) -> System:
@@ -72,9 +90,15 @@ class System:
         rows = np.stack([below, cuts.limits, cuts.rounding, cuts.doubt, cuts.grain])
         return self._with(cuts.normals, rows, self.plain)
 
+    def with_leeway(self, leeway: Leeway, cuts: HalfSpaces) -> System:
+        """The system whose last rows, which are these cuts, may be broken."""
+        norm, before = _lengths(cuts.normals), len(self.matrix) - len(cuts.limits)
+        constant = np.pad(leeway.constant / norm, (before, 0))
+        growth = np.pad(leeway.growth / norm[:, None], ((before, 0), (0, 0)))
+        return replace(self, leeway=Leeway(constant, growth))
+
     def _with(self, matrix: Array, rows: Array, plain: bool) -> System:
-        norm = np.sqrt(np.square(matrix).sum(axis=1))
-        norm[norm == 0] = 1.0
+        norm = _lengths(matrix)
         return System(
             self.lower,
             self.upper,
@@ -123,7 +147,7 @@ class System:
         """The system with other bounds."""
         plain = not (np.isfinite(lower).any() or np.isfinite(upper).any())
         plain = plain and bool((np.isneginf(self.rows[0]) & np.isfinite(self.rows[1])).all())
-        return System(lower, upper, self.matrix, self.rows, plain)
+        return replace(self, lower=lower, upper=upper, plain=plain)
 
     def breach(self, u: Array) -> float:
         """By how much u breaks the worst of the limits; 0 or less if none."""
@@ -146,6 +170,13 @@ class System:
         below = np.where(np.isfinite(self.rows[0]), np.maximum(-multipliers, 0.0), 0.0)
         return (above - below) @ self.matrix, float(above @ upper - below @ lower)
 
+    def spare(self, multipliers: Array) -> tuple[Array, float]:
+        """By how much the inequality of `combine` may be broken: `growth @ |u| + constant`."""
+        if self.leeway is None:
+            return np.zeros(len(self.lower)), 0.0
+        weight = np.abs(multipliers)
+        return weight @ self.leeway.growth, float(weight @ self.leeway.constant)
+
     @cached_property
     def _ends(self) -> Array:
         """The lower and upper limits of the rows, 0 where there is none, `(2, k)`."""
@@ -158,6 +189,7 @@ class System:
         along the others it falls by at most `|g| |u|`. 0 proves nothing.
         """
         excess, slope, _ = self._excess(multipliers)
+        excess -= self.spare(multipliers)[1]
         return 0.0 if excess <= 0 else np.inf if slope == 0 else excess / slope
 
     def refutes(self, multipliers: Array) -> bool:
@@ -166,21 +198,30 @@ class System:
         That is, g vanishes along open ends as far as it is known.
         """
         excess, _, vanishes = self._excess(multipliers)
-        return excess > 0 and vanishes
+        return excess > FAR * self.spare(multipliers)[1] and vanishes
 
     def _excess(self, multipliers: Array) -> tuple[float, float, bool]:
-        """By how much `g @ u <= c` is broken by closed ends, and how g goes on along open ones."""
+        """By how much `g @ u <= c` is broken at least, and how that changes along open ends.
+
+        What grows of the leeway is taken off; its constant is not.
+        """
         g, c = self.combine(multipliers)
-        side = np.where(g > 0, self.lower, self.upper)
-        open_ended = ~np.isfinite(side)
-        end = np.where(open_ended, 0.0, side)
+        growth, _ = self.spare(multipliers)
+        falls = [g + growth, growth - g]  # how fast `g u - growth |u|` falls below and above 0
+        ends = [self.lower, self.upper]
+        least, slope = np.full_like(g, np.inf), np.zeros_like(g)
+        nearest = np.clip(0.0, self.lower, self.upper)
+        for fall, end in zip(falls, ends, strict=True):
+            closed = np.where(np.isfinite(end), end, nearest)
+            least = np.minimum(least, g * closed - growth * np.abs(closed))
+            slope = np.maximum(slope, np.where(np.isfinite(end), 0.0, fall))
         weight = np.abs(multipliers)
         # Rounding must not pass for an excess.
         limits = np.abs(self._ends).max(axis=0)
-        noise = weight @ (_ROUNDING * limits + self.rows[3]) + _ROUNDING * np.abs(g) @ np.abs(end)
-        excess = float(g @ end - c - noise)
-        slope = np.abs(g[open_ended])
-        vanishes = bool((slope <= weight @ (self.rows[4] + _ROUNDING)).all())
+        noise = weight @ (_ROUNDING * limits + self.rows[3]) + _ROUNDING * np.abs(least).sum()
+        excess = float(least.sum() - c - noise)
+        open_ended = ~np.isfinite(np.where(g > 0, self.lower, self.upper))
+        vanishes = bool((np.abs(g[open_ended]) <= weight @ (self.rows[4] + _ROUNDING)).all())
         return excess, float(np.sqrt(slope @ slope)), vanishes
 
     def clash(self) -> Array | None:
@@ -227,3 +268,10 @@ class System:
         multipliers[finite[1]] += np.minimum(solved.multipliers[count:], 0.0)
         multipliers[np.abs(multipliers) < 1e-9 * np.abs(multipliers).max(initial=0.0)] = 0.0
         return multipliers if self.refutes(multipliers) else None
+
+
+def _lengths(matrix: Array) -> Array:
+    """By what rows are divided to have norm 1, `(k, p) -> (k,)`; 1 where they are 0."""
+    norm: Array = np.sqrt(np.square(matrix).sum(axis=1))
+    norm[norm == 0] = 1.0
+    return norm

@@ -283,6 +283,7 @@ class Problem(ABC):
         batched solve of m rows for each row.
         """
         others, failures = torch.full_like(decisions, torch.nan), {}
+        shortfall = torch.zeros(len(prices), dtype=torch.float64, device=prices.device)
         for row, (price, decision) in enumerate(zip(prices, decisions.round(), strict=True)):
             columns = self.telling_columns(decision)
             forced = price.expand(len(columns), -1).clone()
@@ -290,14 +291,16 @@ class Problem(ABC):
             flipped = self.sense.sign * (2 * decision[columns] - 1)
             total = price.abs().sum()
             forced[each, columns] += flipped * torch.where(total > 0, 2 * total, 1.0)
-            found = self.attempt(forced).decisions
-            value = self.sense.sign * found @ price
+            solved = self.attempt(forced)
+            found, value = solved.decisions, self.sense.sign * solved.decisions @ price
             value[(found[each, columns] == decision[columns]) | value.isnan()] = torch.inf
             if value.isinf().all():
                 failures[row] = "there is no other decision"
             else:
                 others[row] = found[value.argmin()]
-        return Solved(others, failures)
+                if solved.shortfall is not None:
+                    shortfall[row] = value.min() - (value - solved.shortfall).min()
+        return Solved(others, failures, shortfall if shortfall.any() else None)
 
     def telling_columns(self, decision: Tensor) -> Tensor:
         """Columns of which every other decision has one different: `(m,) -> (k,)`."""

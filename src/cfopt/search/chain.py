@@ -159,6 +159,9 @@ class Polished(Search):
         part = task[first.rows]
         losses = [part.loss(points.x) for points in (first, polished)]
         nearer = polished.found & (losses[1] < losses[0])
+        # What was found stays the answer until a nearer one is verified.
+        with torch.no_grad():
+            nearer &= verify(part, part.context(polished.x)).valid.to(nearer.device)
         shape = (-1, *[1] * (first.x.ndim - 1))
         methods = zip(first.methods, nearer.tolist(), strict=True)
         finished = replace(

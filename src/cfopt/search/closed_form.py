@@ -74,6 +74,7 @@ def _project(task: Task) -> Points:
         steep = np.divide(length, np.abs(slope), where=reachable, out=np.zeros_like(excess))
         multipliers = np.where(reachable, steep, multipliers)
     solved = torch.from_numpy(reachable | (excess == 0)).to(task.origin.device)
+    proofs = [CutProof((cut,), Leaf(multipliers[k : k + 1])) for k, cut in enumerate(cuts)]
     none = torch.zeros(len(task), dtype=torch.long, device=task.origin.device)
     return Points(
         rows=torch.arange(len(task), device=task.origin.device),
@@ -85,7 +86,7 @@ def _project(task: Task) -> Points:
         notes=("",) * len(task),
         methods=("closed form",) * len(task),
         certificates=tuple(
-            CutProof((cut,), Leaf(multipliers[row : row + 1]), hopeless=not solved[row])
-            for row, cut in enumerate(cuts)
+            proof if solved[row] else replace(proof, hopeless=proof.bound(model, row) == np.inf)
+            for row, proof in enumerate(proofs)
         ),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from cfopt.affine_task import AffineTask
 from cfopt.certificate import Cut, CutProof
 from cfopt.geometry import Leaf, Master, Nearest
+from cfopt.problems.base import FEASIBILITY_TOLERANCE
 from cfopt.types import Array, Quantifier
 
 
@@ -20,11 +22,16 @@ class CutRow:
         model: the task.
         row: which of its rows.
         deadline: when to give up, by `time.monotonic`.
+        ease: by what fraction of its terms at x0 a cut may be broken.
     """
 
-    def __init__(self, model: AffineTask, row: int, deadline: float = np.inf) -> None:
+    def __init__(
+        self, model: AffineTask, row: int, deadline: float = np.inf, ease: float = 0.0
+    ) -> None:
         self._model = model
         self._row = row
+        self._deadline = deadline
+        self.ease = ease
         self._master = Master(model.system(row), model.norm, model.grid(row), deadline)
         self._cuts: list[Cut] = []
         self._known: set[tuple[Quantifier, bytes]] = set()
@@ -38,6 +45,22 @@ class CutRow:
         twin._known = self._known.copy()
         return twin
 
+    def eased(self, ease: float) -> CutRow:
+        """The same cuts, each of which may be broken by a fraction of its terms at x0."""
+        other = CutRow(self._model, self._row, self._deadline, ease)
+        for cut in self._cuts:
+            other.add(cut)
+        return other
+
+    def resembles(self, cut: Cut) -> bool:
+        """Whether a decision that is the same up to the solver's tolerance has made a cut."""
+        slack = FEASIBILITY_TOLERANCE * np.maximum(1.0, np.abs(cut.decision))
+        return any(
+            known.quantifier is cut.quantifier
+            and bool((np.abs(known.decision - cut.decision) <= slack).all())
+            for known in self._cuts
+        )
+
     def knows(self, cut: Cut) -> bool:
         """Whether the same decision has made a cut before."""
         return _key(cut) in self._known
@@ -47,7 +70,7 @@ class CutRow:
         self._cuts.append(cut)
         self._known.add(_key(cut))
         directions = cut.directions(self._model, self._row)
-        self._master.add(self._model.cut(self._row, directions))
+        self._master.add(self._model.cut(self._row, directions, self.ease))
 
     def solve(self) -> Array | None:
         """The nearest change that meets all cuts; None if there is none, or it is not found."""
@@ -56,13 +79,21 @@ class CutRow:
         return self.nearest.u
 
     @property
-    def hopeless(self) -> bool:
-        """Whether the cuts were proved to clash."""
+    def clashes(self) -> bool:
+        """Whether nothing meets the cuts to the last digit."""
         return self.nearest.bound == np.inf
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the cuts were proved to clash, by more than verification could overlook."""
+        return self.clashes and self._claim().bound(self._model, self._row) == np.inf
 
     def proof(self) -> CutProof:
         """What the last solution of the master proves."""
-        return CutProof(tuple(self._cuts[: self._solved]), self.nearest.tree, self.hopeless)
+        return replace(self._claim(), hopeless=self.hopeless)
+
+    def _claim(self) -> CutProof:
+        return CutProof(tuple(self._cuts[: self._solved]), self.nearest.tree)
 
 
 def _key(cut: Cut) -> tuple[Quantifier, bytes]:

@@ -21,6 +21,9 @@ from cfopt.types import Array, Points, Progress, Quantifier, counted
 #: A decision is worth a cut if it beats the plan by more than this part of `sum_j |price_j d_j|`:
 #: far below what counts as valid, so that the answer is the optimum to as many digits.
 _WORTH_A_CUT = 1e-10
+#: By what fraction of its terms a cut may be broken where decisions are known to some tolerance
+#: only, and none would meet all cuts: well within what counts as valid.
+_EASE = TOLERANCE / 4
 #: Where to look for a valid context when stopped early: this many times the last master's change.
 _BEYOND = (1.0, 1.02, 1.1, 1.3, 1.7, 2.5, 4.0)
 
@@ -103,15 +106,20 @@ class _Run:
         """Solve the masters, then ask the solver what they have missed."""
         ended: dict[int, str] = {}
         found: set[int] = set()
+        eased: set[int] = set()
         for row in self.rows:
             change = self.cuts[row].solve()
             if change is not None:
                 self.u[row] = change
+            elif self.cuts[row].clashes and not self.cuts[row].hopeless and not self.cuts[row].ease:
+                # No more than verification grants stands in the way: ask for no more than that.
+                self.cuts[row] = self.cuts[row].eased(_EASE)
+                eased.add(row)
             else:
                 hopeless = self.cuts[row].hopeless
                 self.u[row] = 0.0  # there is no better place than where it began
                 ended[row] = "" if hopeless else "the master problem could not be solved"
-        asked = [row for row in self.rows if row not in ended]
+        asked = [row for row in self.rows if row not in ended and row not in eased]
         if asked:
             self._ask(asked, ended, found)
         if last:
@@ -136,7 +144,7 @@ class _Run:
         rival = task.rival(prices)
         self.solves[rows] += int(task.calls_solver)
         judged = task.judge(prices, rival.decisions, _WORTH_A_CUT)
-        good = task.judge(prices, rival.decisions, TOLERANCE / 2).holds.tolist()
+        good = task.judge(prices, rival.decisions, TOLERANCE / 2, rival.shortfall).holds.tolist()
         bad = base.pipeline.problem.audit(rival.decisions.numpy()) if task.calls_solver else {}
         for i, row in enumerate(rows):
             if i in rival.failures:
@@ -145,7 +153,7 @@ class _Run:
             cut = Cut(rival.decisions[i].numpy().copy(), self.kind)
             if i in bad:
                 ended[row] = bad[i]
-            elif judged.holds[i] or (self.proven[row] and self.cuts[row].knows(cut)):
+            elif judged.holds[i] or (self.proven[row] and self._repeats(row, cut, good[i])):
                 if self.proven[row]:
                     ended[row] = "" if good[i] else "the master's answer is not precise enough"
                     found |= {row} if good[i] else set()
@@ -154,6 +162,10 @@ class _Run:
                 self.cuts[row].add(cut)
             else:
                 self.proven[row] = True
+
+    def _repeats(self, row: int, cut: Cut, good: bool) -> bool:
+        """Whether a cut says nothing new: the same again, or a valid point's but for the noise."""
+        return self.cuts[row].knows(cut) or (good and self.cuts[row].resembles(cut))
 
     def _follow_ray(self, row: int, prices: Tensor, reason: str, ended: dict[int, str]) -> None:
         """Where the best value is unbounded no plan is best: the direction becomes a cut."""
@@ -179,7 +191,7 @@ class _Run:
             prices = self.model.prices(left, change)
             rival = task.rival(prices)
             self.solves[left] += int(task.calls_solver)
-            good = task.judge(prices, rival.decisions, TOLERANCE / 2).holds
+            good = task.judge(prices, rival.decisions, TOLERANCE / 2, rival.shortfall).holds
             good &= task.allows(x).cpu()
             good[list(rival.failures)] = False
             for i in good.nonzero().flatten().tolist():

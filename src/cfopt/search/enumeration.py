@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -102,10 +102,11 @@ class _Row:
                 return self._points(root.proof(), "")
         late = self._look(root, deadline)
         every = root.proof() if self.model.multiples(Quantifier.EVERY) else None
-        unsolved = any(proof.bound(self.model, self.row) == 0 for proof in self.proofs.values())
-        hopeless = self.cost == np.inf and not late and not unsolved
-        note = "time was up" if late else _UNSOLVED if self.cost == np.inf and unsolved else ""
-        return self._points(ListProof(self.limit, every, self.proofs, hopeless), note)
+        proof = ListProof(self.limit, every, self.proofs)
+        nothing = self.cost == np.inf and not late
+        hopeless = nothing and proof.bound(self.model, self.row) == np.inf
+        note = "time was up" if late else _UNSOLVED if nothing and not hopeless else ""
+        return self._points(replace(proof, hopeless=hopeless), note)
 
     def _look(self, root: CutRow, deadline: float) -> bool:
         """Look at decisions while they may be nearer; return whether time was up."""

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from cfopt.problems.base import Solved
 from cfopt.search.base import Search
-from cfopt.task import TOLERANCE, Task
+from cfopt.task import Task
 from cfopt.types import Points, Progress
+from cfopt.verify import verify
 
 #: How often the way from a reference to the factual context is halved.
 _HALVINGS = 30
@@ -25,8 +26,8 @@ _PREDICTED_AT_ONCE = 1024
 class Reference(Search):
     """Starts from the nearest reference context that is allowed and valid.
 
-    It is itself an answer. On the straight way from there to the factual context the search halves
-    the distance as long as the criterion holds.
+    It is itself an answer, and stays it until another one is verified. On the straight way from
+    there to the factual context the search halves the distance as long as the criterion holds.
 
     Arguments:
         contexts: known contexts, such as the training data, `(N, ...)`.
@@ -45,14 +46,15 @@ class Reference(Search):
         numbers = self.contexts.flatten(1).isfinite().all(1).nonzero().flatten()
         known = Known(task, self.contexts[numbers].to(task.origin))
         each = torch.arange(len(task), device=task.origin.device)
-        chosen = [_nearest(task[each[row : row + 1]], known) for row in each]
-        rows = torch.tensor([row for row, k in enumerate(chosen) if k is not None])
-        rows = rows.long().to(each.device)
+        chosen = _nearest_verified(task, known)
+        rows = each[[k is not None for k in chosen]]
         x = task.origin.clone()
         tried = torch.zeros(len(task), dtype=torch.long, device=x.device)
         if len(rows):
             start = known.contexts[[k for k in chosen if k is not None]]
-            x[rows] = _approach(task[rows], start)
+            moved = _approach(task[rows], start)
+            kept = verify(task[rows], moved).valid.to(x.device)
+            x[rows] = torch.where(kept.view(-1, *[1] * (x.ndim - 1)), moved, start)
             tried[rows] = _HALVINGS
         points = Points(
             rows=each,
@@ -95,9 +97,11 @@ class Known:
         rules = replace(task, origin=task.origin.flatten(1)[:, :1], domain=None, latent=None)
         wide, prices = rules[torch.zeros_like(part)], self._prices[part]
         lost = {i: "" for i, k in enumerate(part.tolist()) if k in self._solved.failures}
-        optimum = wide.snapped(Solved(self._solved.decisions[part], lost))
+        short = self._solved.shortfall
+        short = None if short is None else short[part]
+        optimum = wide.snapped(Solved(self._solved.decisions[part], lost, short))
         rival = wide.rival(prices, optimum)
-        direction, h, holds = wide.judge(prices, rival.decisions, TOLERANCE / 2)
+        direction, h, holds = wide.judge(prices, rival.decisions, shortfall=rival.shortfall)
         size = (prices * direction).abs().sum(1).clamp(min=torch.finfo(h.dtype).tiny)
         miss = torch.where(holds, 0.0, (h / size).clamp(min=torch.finfo(h.dtype).tiny))
         if task.domain is not None:
@@ -107,18 +111,34 @@ class Known:
         return miss.double().nan_to_num(torch.inf)
 
 
-def _nearest(task: Task, known: Known) -> int | None:
-    """The reference nearest to the one row of a task that is allowed and valid."""
+def _nearest_verified(task: Task, known: Known) -> list[int | None]:
+    """For each row the number of the nearest reference that is allowed and verified, or None."""
+    each = torch.arange(len(task), device=task.origin.device)
+    candidates = [_nearest_first(task[each[row : row + 1]], known) for row in each]
+    chosen: list[int | None] = [None] * len(task)
+    open_rows = list(range(len(task)))
+    while open_rows:
+        tried = {row: next(candidates[row], None) for row in open_rows}
+        rows = [row for row, k in tried.items() if k is not None]
+        if not rows:
+            break
+        contexts = known.contexts[[tried[row] for row in rows]]
+        valid = verify(task[each[rows]], contexts).valid.tolist()
+        for row, good in zip(rows, valid, strict=True):
+            chosen[row] = tried[row] if good else None
+        open_rows = [row for row in rows if chosen[row] is None]
+    return chosen
+
+
+def _nearest_first(task: Task, known: Known) -> Iterator[int]:
+    """The references that seem valid and allowed for the one row of a task, the nearest first."""
     distance = task.proximity(known.contexts, task.origin.expand_as(known.contexts))
     order = distance.argsort(stable=True)
     start, count = 0, _FIRST
     while start < len(order):
         part = order[start : start + count]
-        valid = known.missed(task, part) == 0
-        if valid.any():
-            return int(part[valid.nonzero()[0, 0]])
+        yield from part[known.missed(task, part) == 0].tolist()
         start, count = start + count, min(4 * count, _AT_ONCE)
-    return None
 
 
 def _approach(task: Task, x: Tensor) -> Tensor:

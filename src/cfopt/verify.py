@@ -53,6 +53,13 @@ def verify(task: Task, x: Tensor) -> Verdict:
     failures = _doubtful(host, prices, solved) | rival.failures
     if host.calls_solver:
         failures |= solved.failures
+    if rival.shortfall is not None:
+        seeming = host.judge(prices, rival.decisions).holds & ~judged.holds
+        for row in seeming.nonzero().flatten().tolist():
+            failures[row] = (
+                "the criterion seems to hold, but the solver's answer is only known to be within "
+                f"{float(rival.shortfall[row]):.3g} of the best value; ask it for a smaller gap"
+            )
     if task.domain is not None:
         faults = enumerate(task.domain.faults(x))
         failures |= {row: f"the context is not allowed: {fault}" for row, fault in faults if fault}

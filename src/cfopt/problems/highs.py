@@ -24,7 +24,7 @@ _REASONS = {
 #: A dual value below this counts as zero: the optimum may then not be the only one.
 _DUAL_TOLERANCE = 1e-9
 #: How exactly HiGHS is to meet constraints, integrality and (for costs of size 1) optimality.
-_SOLVER_TOLERANCE = 1e-9
+SOLVER_TOLERANCE = 1e-9
 #: Simplex values this close to an integer are that integer.
 _SNAP = 1e-9
 
@@ -157,7 +157,7 @@ class HighsModel:
         self._highs.setOptionValue("mip_abs_gap", 0.0)
         # By default a solution may break a constraint, and an integer be missed, by 1e-6.
         for kind in ("mip", "primal", "dual"):
-            self._highs.setOptionValue(f"{kind}_feasibility_tolerance", _SOLVER_TOLERANCE)
+            self._highs.setOptionValue(f"{kind}_feasibility_tolerance", SOLVER_TOLERANCE)
         # The same feasible set is searched again and again, so that looking for any feasible point
         # first is wasted, and on small MIPs takes most of the time.
         self._highs.setOptionValue("mip_heuristic_run_feasibility_jump", False)

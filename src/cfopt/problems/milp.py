@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cfopt.errors import InputError, SolverError
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, PartialCosts, Problem, as_array
-from cfopt.problems.highs import HighsModel, LinearModel
+from cfopt.problems.highs import SOLVER_TOLERANCE, HighsModel, LinearModel
 from cfopt.types import Array, Indices, Sense
 
 Columns = Sequence[int] | Sequence[str]
@@ -222,17 +222,34 @@ class MILP(Problem):
         """One HiGHS solve a row; LPs restart from the last basis."""
         if self._highs is None:
             self._highs = HighsModel(self._model, self.sense, self.gap, self.time_limit)
-        fixed = self._model.lower[self._priced] == self._model.upper[self._priced]
-        varying = np.where(fixed, 0.0, prices)  # what cannot vary decides nothing
+        varying = self._varying(prices)
+        return np.stack([self._highs.solve(self._priced, row)[self._priced] for row in varying])
+
+    def optimise_within(self, prices: Array) -> tuple[Array, Array]:
+        """Proven optima, unless predicted costs drown beside fixed ones in HiGHS's tolerances.
+
+        On the boundary where predicted costs vanish the answer is as good as the fixed ones say;
+        where nothing but the drowned ones decides, there is none.
+        """
+        decisions, varying = self.optimise(prices), self._varying(prices)
         largest = np.abs(varying).max(axis=1)
         predicted = np.abs(varying[:, : self.num_costs]).max(axis=1)
         # Below rounding they are 0.
-        if ((predicted > 1e-12 * largest) & (predicted < _RESOLUTION * largest)).any():
+        drowned = (predicted > 1e-12 * largest) & (predicted < _RESOLUTION * largest)
+        span = self._model.upper[self._priced] - self._model.lower[self._priced]
+        spans = np.where(np.isfinite(span), span, np.abs(decisions)).sum(axis=1)
+        shortfall = np.where(drowned, SOLVER_TOLERANCE * largest * spans, 0.0)
+        if (shortfall > FEASIBILITY_TOLERANCE * np.abs(varying * decisions).sum(axis=1)).any():
             raise SolverError(
                 f"the predicted costs (up to {predicted.min():.3g}) are too small beside the fixed "
                 f"ones (up to {largest.max():.3g}) for HiGHS to tell decisions apart; rescale them"
             )
-        return np.stack([self._highs.solve(self._priced, row)[self._priced] for row in varying])
+        return decisions, shortfall
+
+    def _varying(self, prices: Array) -> Array:
+        """The prices of columns that can vary, 0 for the others: they decide nothing."""
+        fixed = self._model.lower[self._priced] == self._model.upper[self._priced]
+        return np.where(fixed, 0.0, prices)
 
     def faults(self, decisions: Array) -> list[str]:
         """What a decision breaks; columns that are no part of it may take any fitting value."""

@@ -26,6 +26,8 @@ _WORTH_A_CUT = 1e-10
 _EASE = TOLERANCE / 4
 #: Where to look for a valid context when stopped early: this many times the last master's change.
 _BEYOND = (1.0, 1.02, 1.1, 1.3, 1.7, 2.5, 4.0)
+#: Likewise where a row ended on a boundary that the solver or rounding cannot resolve.
+_INSIDE = (1.0, *(1 + 10.0**k for k in range(-9, -2)))
 
 
 @dataclass(frozen=True)
@@ -122,10 +124,11 @@ class _Run:
         asked = [row for row in self.rows if row not in ended and row not in eased]
         if asked:
             self._ask(asked, ended, found)
+            found |= self._look_beyond([row for row in asked if ended.get(row)], _INSIDE)
         if last:
             rest = [row for row in self.rows if row not in ended]
             ended |= dict.fromkeys(rest, f"time or rounds were up after {counted(k, 'round')}")
-            found |= self._look_beyond(rest)
+            found |= self._look_beyond(rest, _BEYOND)
         return self._finish(k, ended, found)
 
     def _ask(self, rows: list[int], ended: dict[int, str], found: set[int]) -> None:
@@ -177,10 +180,10 @@ class _Run:
         else:
             self.cuts[row].add(cut)
 
-    def _look_beyond(self, rows: list[int]) -> set[int]:
-        """For rows that are out of time: the nearest valid context a bit farther out, if any."""
+    def _look_beyond(self, rows: list[int], factors: tuple[float, ...]) -> set[int]:
+        """The nearest valid context that is some of the factors as far from x0, if any."""
         found: set[int] = set()
-        for factor in _BEYOND:
+        for factor in factors:
             left = [row for row in rows if row not in found]
             if not left:
                 break
@@ -214,7 +217,7 @@ class _Run:
             steps=torch.full_like(count, k),
             solves=torch.from_numpy(self.solves[done]).to(device),
             passes=torch.zeros_like(count),
-            notes=tuple(ended[row] for row in done),
+            notes=tuple("" if row in found else ended[row] for row in done),
             methods=("cutting planes",) * len(done),
             certificates=tuple(self.cuts[row].proof() for row in done),
         )

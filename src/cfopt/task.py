@@ -193,9 +193,23 @@ class Task:
         return prices if self.pipeline.problem.sense is Sense.MIN else -prices
 
     def optimum(self, prices: Tensor) -> Solved:
-        """The best decisions for turned prices: `(B, m) -> Solved`."""
+        """The best decisions for turned prices: `(B, m) -> Solved`.
+
+        A solver may not be able to tell decisions apart whose prices are 0 but for rounding: then
+        they are 0.
+        """
         problem = self.pipeline.problem
-        solved = problem.attempt(prices if problem.sense is Sense.MIN else -prices)
+        turned = prices if problem.sense is Sense.MIN else -prices
+        solved = problem.attempt(turned)
+        tiny = turned.abs() <= self.rounding * self._largest(turned)[:, None]
+        again = [row for row in solved.failures if (tiny & (turned != 0))[row].any()]
+        if again:
+            retried = problem.attempt(turned.masked_fill(tiny, 0.0)[again])
+            decisions, failures = solved.decisions.clone(), dict(solved.failures)
+            decisions[again] = retried.decisions
+            failures = {row: why for row, why in failures.items() if row not in again}
+            failures |= {again[k]: why for k, why in retried.failures.items()}
+            solved = Solved(decisions, failures, solved.shortfall)
         return self.snapped(solved)
 
     def snapped(self, solved: Solved) -> Solved:

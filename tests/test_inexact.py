@@ -1,0 +1,251 @@
+"""Solvers that are a little off: no claim about their answers is false, and references answer."""
+
+from __future__ import annotations
+
+import clarabel
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+from benchmarks.independent import best_of_all, nearest_l2
+from numpy.typing import NDArray
+
+import cfopt
+from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack, Oracle
+from cfopt.testing import InexactOracle
+from conftest import normal, random_linear
+
+Array = NDArray[np.float64]
+
+
+class Portfolio:
+    """`max <returns, y>` over `y >= 0, sum y = 1, y' S y <= risk`, by clarabel's interior point.
+
+    The set is convex with a curved boundary, so that an answer is never exactly a vertex.
+    """
+
+    def __init__(self, assets: int = 6, risk: float = 0.35, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        self.root = rng.normal(size=(assets, assets)) / np.sqrt(assets) + 0.3 * np.eye(assets)
+        self.assets = assets
+        equal = np.full(assets, 1 / assets)
+        self.risk = (1 + risk) * float(np.linalg.norm(self.root @ equal))
+
+    def __call__(self, returns: Array) -> Array:
+        n = self.assets
+        rows = np.vstack([np.ones((1, n)), -np.eye(n), np.zeros((1, n)), -self.root])
+        limits = np.concatenate([[1.0], np.zeros(n), [self.risk], np.zeros(n)])
+        cones = [
+            clarabel.ZeroConeT(1),
+            clarabel.NonnegativeConeT(n),
+            clarabel.SecondOrderConeT(n + 1),
+        ]
+        settings = clarabel.DefaultSettings()
+        settings.verbose = False
+        nothing = scipy.sparse.csc_matrix((n, n))
+        solver = clarabel.DefaultSolver(
+            nothing, -returns, scipy.sparse.csc_matrix(rows), limits, cones, settings
+        )
+        return np.array(solver.solve().x)
+
+    def allows(self, y: Array) -> bool:
+        within = np.linalg.norm(self.root @ y) <= self.risk + 1e-6
+        return bool((y >= -1e-6).all() and abs(y.sum() - 1) <= 1e-6 and within)
+
+    def pipeline(self, features: int = 4) -> cfopt.Pipeline:
+        problem = Oracle(self, self.assets, "max", is_feasible=self.allows)
+        return cfopt.Pipeline(random_linear(features, self.assets, seed=3, bias=0.2), problem)
+
+
+def noisy(
+    problem: cfopt.Problem, size: float, *, declared: bool = False, bias: float = 3.0
+) -> cfopt.Pipeline:
+    """Linear costs of 4 features, and answers whose entries are off by some size."""
+    oracle = InexactOracle(problem, noise=size, declared=declared)
+    return cfopt.Pipeline(random_linear(4, problem.num_costs, seed=2, bias=bias), oracle)
+
+
+def knapsack() -> Knapsack:
+    weights = np.array([[3.0, 5.0, 4.0, 7.0, 2.0, 6.0], [4.0, 1.0, 6.0, 3.0, 5.0, 2.0]])
+    return Knapsack(weights, [11.0, 9.0])
+
+
+# The oracle itself.
+
+
+@pytest.mark.parametrize("problem", [GridShortestPath(3, 3), knapsack()])
+def test_answers_are_as_inexact_as_declared_and_no_more(problem: cfopt.Problem) -> None:
+    prices = normal(200, problem.num_costs).numpy()
+    listed, sign = problem.decisions().numpy(), problem.sense.sign
+    best = (sign * prices @ listed.T).min(axis=1)
+    oracle = InexactOracle(problem, noise=1e-6)
+    answers, shortfall = oracle.optimise_within(prices)
+    off = np.abs(answers - listed[(sign * prices @ listed.T).argmin(axis=1)])
+    assert 0 < off.max() <= 1e-6
+    assert (sign * (prices * answers).sum(axis=1) - best <= shortfall).all()
+    assert not InexactOracle(problem, noise=1e-6, declared=False).optimise_within(prices)[1].any()
+    assert not any(oracle.faults(answers))
+    assert all(oracle.faults(answers + 0.5))
+    rough = InexactOracle(problem, gap=0.3)
+    answers, shortfall = rough.optimise_within(prices)
+    missed = sign * (prices * answers).sum(axis=1) - best
+    assert missed.max() > 0.01
+    assert (missed <= shortfall + 1e-12).all()
+    alone = np.concatenate([rough.optimise(row[None]) for row in prices])
+    assert np.array_equal(answers, alone)
+
+
+def test_what_is_optimal_only_within_the_declared_gap_is_not_called_optimal() -> None:
+    # The second decision costs 5e-5 more than the first, and a gap of 1e-4 returns it.
+    problem = InexactOracle(Finite(torch.eye(2)), gap=1e-4)
+    pipeline = cfopt.Pipeline(lambda x: 1.0 * x, problem)
+    x0 = torch.tensor([[1.0, 1.0 + 5e-5], [1.0, 1.5]], dtype=torch.float64)
+    assert pipeline.decide(x0).tolist() == [[0.0, 1.0], [1.0, 0.0]]
+    e = cfopt.explain(x0, pipeline, cfopt.Absolute([0.0, 1.0]))
+    excess = e.x[:, 1] - e.x[:, 0]
+    assert (excess[e.valid] <= 1e-6 * e.x[e.valid].abs().sum(1)).all()
+    assert e.valid.all()  # a little farther on it is certain
+
+
+# A decision that was taken somewhere is explained there, and nothing proves the contrary.
+
+
+def _pairs(count: int) -> list[tuple[int, int]]:
+    return [(row, (7 * row + 1 + row // 9) % count) for row in range(count)]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Portfolio().pipeline(),
+        lambda: Portfolio(assets=4, seed=5).pipeline(),
+        lambda: noisy(GridShortestPath(3, 3), 1e-8),
+        lambda: noisy(GridShortestPath(3, 3), 1e-6),
+        lambda: noisy(GridShortestPath(3, 3), 1e-6, declared=True),
+        lambda: noisy(knapsack(), 1e-8),
+        lambda: noisy(knapsack(), 1e-6, declared=True),
+    ],
+    ids=["portfolio", "small portfolio", "1e-8", "1e-6", "1e-6 declared", "max 1e-8", "max 1e-6"],
+)
+def test_what_was_decided_elsewhere_is_never_proved_impossible_or_farther(make) -> None:
+    pipeline, x = make(), normal(40, 4, seed=6)
+    rows, others = (list(part) for part in zip(*_pairs(40), strict=True))
+    wanted = pipeline.decide(x)[others]
+    there = cfopt.explain(x[others], pipeline, cfopt.Absolute(wanted))
+    assert set(there.status) == {"already valid"}
+    e = cfopt.explain(x[rows], pipeline, cfopt.Absolute(wanted), search=cfopt.CuttingPlane())
+    assert not any(status == "proved infeasible" for status in e.status)
+    distance = (x[others] - x[rows]).square().sum(1)
+    assert not (e.bound > distance * (1 + 1e-6)).any()
+
+
+@pytest.mark.parametrize(
+    ("make", "count"),
+    [
+        (lambda: noisy(GridShortestPath(3, 3), 1e-8), 40),
+        (lambda: noisy(GridShortestPath(3, 3), 1e-8, declared=True), 40),
+        (lambda: noisy(GridShortestPath(3, 3), 1e-6), 40),
+        (lambda: noisy(knapsack(), 1e-8), 40),
+        (lambda: noisy(GridShortestPath(3, 3), 1e-8, bias=0.0), 40),
+        (lambda: Portfolio().pipeline(), 30),
+        (lambda: Portfolio(assets=4, seed=5).pipeline(), 30),
+    ],
+    ids=["1e-8", "1e-8 declared", "1e-6", "max 1e-8", "costs of both signs", "portfolio", "small"],
+)
+def test_every_row_is_answered_whose_reference_is_valid(make, count: int) -> None:
+    pipeline, x = make(), normal(count, 4, seed=6)
+    others = [other for _, other in _pairs(count)]
+    wanted = cfopt.Absolute(pipeline.decide(x)[others])
+    assert set(cfopt.explain(x[others], pipeline, wanted).status) == {"already valid"}
+    e = cfopt.explain(x, pipeline, wanted, reference=x)
+    assert int(e.valid.sum()) == count, [
+        m for m, ok in zip(e.message, e.valid, strict=True) if not ok
+    ]
+    distance = (x[others] - x).square().sum(1)
+    assert (e.loss <= distance * (1 + 1e-9)).all()
+
+
+# Rounding at the optimum.
+
+
+def _fixed_costs(rng: np.random.Generator) -> tuple[MILP, Array]:
+    """Serve one or two customers from places with fixed costs; every decision, by hand."""
+    fixed = rng.uniform(0.2, 1.0, 2)
+    rows = [[1, 1, 0, 0], [1, 0, -1, 0], [0, 1, 0, -1]]
+    problem = MILP(
+        rows,
+        [1, -np.inf, -np.inf],
+        [2, 0, 0],
+        upper=1,
+        integer=True,
+        cost_columns=[0, 1],
+        fixed_costs=[0, 0, *fixed],
+    )
+    options = np.array(np.meshgrid(*[[0.0, 1.0]] * 4)).reshape(4, -1).T
+    serve, open_ = options[:, :2], options[:, 2:]
+    return problem, options[(serve.sum(axis=1) >= 1) & (serve <= open_).all(axis=1)]
+
+
+@pytest.mark.parametrize("kind", [cfopt.Absolute, cfopt.Relative])
+def test_predicted_costs_that_vanish_at_the_optimum_beside_fixed_ones_are_answered(kind) -> None:
+    # Serving both customers beats serving one where a predicted cost falls to minus a fixed one;
+    # with one feature per cost, other answers lie where a predicted cost is 0 but for rounding.
+    rng = np.random.default_rng(1)
+    unanswered = []
+    for trial in range(120):
+        problem, options = _fixed_costs(rng)
+        features = int(rng.integers(1, 4))
+        layer = torch.nn.Linear(features, 2).double()
+        with torch.no_grad():
+            layer.weight.copy_(torch.from_numpy(rng.normal(size=(2, features))))
+            layer.bias.copy_(torch.from_numpy(rng.normal(size=2)))
+        pipeline = cfopt.Pipeline(layer, problem)
+        x0 = torch.from_numpy(rng.normal(size=(1, features)))
+        wanted = options[rng.integers(len(options))]
+        e = cfopt.explain(x0, pipeline, kind(torch.from_numpy(wanted)))
+        weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
+        price = np.concatenate([weight @ x0[0].numpy() + bias, problem._partial.fixed[2:]])
+        rivals = options if kind is cfopt.Absolute else e.factual.numpy()
+        directions = wanted - rivals
+        best = _nearest(directions[:, :2] @ weight, -directions @ price)
+        if best == np.inf:
+            assert e.status[0] == "proved infeasible", trial
+        elif not e.valid[0]:
+            unanswered.append(f"{trial}: {e.message[0]}")
+        else:
+            assert e.loss[0].item() == pytest.approx(best, rel=1e-5, abs=1e-9), trial
+            assert e.optimal[0] or best == 0, trial
+    assert not unanswered, f"{len(unanswered)} of 120, as {unanswered[0]}"
+
+
+def _nearest(g: Array, h: Array) -> float:
+    """The squared distance to `g u <= h`; rows without a slope only decide whether there is one."""
+    kept = np.abs(g).max(axis=1) > 1e-12
+    return np.inf if (h[~kept] < -1e-9).any() else nearest_l2(g[kept], h[kept])
+
+
+def test_linear_programs_whose_vertices_are_fractions_are_answered_in_float32() -> None:
+    # Its vertices are 0, (1/3, 0), (0, 1/7) and (0.3, 0.1), which float32 holds only nearly.
+    problem = MILP([[3.0, 1.0], [1.0, 7.0]], -np.inf, 1, sense="max")
+    vertices = np.array([[0.0, 0.0], [1 / 3, 0.0], [0.0, 1 / 7], [0.3, 0.1]])
+    finite = Finite(vertices, "max")
+    rng = np.random.default_rng(3)
+    unanswered = []
+    for trial in range(40):
+        layer = torch.nn.Linear(2, 2)
+        with torch.no_grad():
+            layer.weight.copy_(torch.from_numpy(rng.normal(size=(2, 2))))
+            layer.bias.copy_(torch.from_numpy(rng.normal(size=2)))
+        x0 = torch.from_numpy(rng.normal(size=(1, 2))).float()
+        wanted = vertices[1 + rng.integers(3)]
+        pipeline = cfopt.Pipeline(layer, problem)
+        e = cfopt.explain(x0, pipeline, cfopt.Absolute(wanted))
+        double = cfopt.Pipeline(torch.nn.Linear(2, 2).double(), finite)
+        double.predictor.load_state_dict(layer.state_dict())
+        best = best_of_all(double, x0[0].double().numpy(), wanted, nearest_l2)
+        assert best < np.inf
+        if e.valid[0]:
+            assert e.loss[0].item() == pytest.approx(best, rel=1e-3, abs=1e-6), trial
+        else:
+            unanswered.append(f"{trial}: {e.status[0]}, {e.message[0]}")
+    assert not unanswered, f"{len(unanswered)} of 40, as {unanswered[0]}"

@@ -52,9 +52,10 @@ class Portfolio:
         within = np.linalg.norm(self.root @ y) <= self.risk + 1e-6
         return bool((y >= -1e-6).all() and abs(y.sum() - 1) <= 1e-6 and within)
 
-    def pipeline(self, features: int = 4) -> cfopt.Pipeline:
+    def pipeline(self) -> cfopt.Pipeline:
+        """Returns that are linear in 4 features; nothing is declared of the solver's accuracy."""
         problem = Oracle(self, self.assets, "max", is_feasible=self.allows)
-        return cfopt.Pipeline(random_linear(features, self.assets, seed=3, bias=0.2), problem)
+        return cfopt.Pipeline(random_linear(4, self.assets, seed=4, bias=0.2), problem)
 
 
 def noisy(
@@ -63,6 +64,13 @@ def noisy(
     """Linear costs of 4 features, and answers whose entries are off by some size."""
     oracle = InexactOracle(problem, noise=size, declared=declared)
     return cfopt.Pipeline(random_linear(4, problem.num_costs, seed=2, bias=bias), oracle)
+
+
+def curved(problem: cfopt.Problem, size: float) -> cfopt.Pipeline:
+    """The same with a small network, for which no search is exact."""
+    oracle = InexactOracle(problem, noise=size, declared=False)
+    hidden, last = random_linear(4, 12, seed=8), random_linear(12, problem.num_costs, seed=9)
+    return cfopt.Pipeline(torch.nn.Sequential(hidden, torch.nn.Tanh(), last), oracle)
 
 
 def knapsack() -> Knapsack:
@@ -110,33 +118,31 @@ def test_what_is_optimal_only_within_the_declared_gap_is_not_called_optimal() ->
 # A decision that was taken somewhere is explained there, and nothing proves the contrary.
 
 
-def _pairs(count: int) -> list[tuple[int, int]]:
-    return [(row, (7 * row + 1 + row // 9) % count) for row in range(count)]
-
-
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Portfolio().pipeline(),
-        lambda: Portfolio(assets=4, seed=5).pipeline(),
+        lambda: Portfolio(5, 0.1, seed=1).pipeline(),
+        lambda: Portfolio(5, 0.35, seed=1).pipeline(),
         lambda: noisy(GridShortestPath(3, 3), 1e-8),
         lambda: noisy(GridShortestPath(3, 3), 1e-6),
         lambda: noisy(GridShortestPath(3, 3), 1e-6, declared=True),
         lambda: noisy(knapsack(), 1e-8),
         lambda: noisy(knapsack(), 1e-6, declared=True),
     ],
-    ids=["portfolio", "small portfolio", "1e-8", "1e-6", "1e-6 declared", "max 1e-8", "max 1e-6"],
+    ids=["tight portfolio", "portfolio", "1e-8", "1e-6", "1e-6 declared", "max 1e-8", "max 1e-6"],
 )
 def test_what_was_decided_elsewhere_is_never_proved_impossible_or_farther(make) -> None:
     pipeline, x = make(), normal(40, 4, seed=6)
-    rows, others = (list(part) for part in zip(*_pairs(40), strict=True))
-    wanted = pipeline.decide(x)[others]
-    there = cfopt.explain(x[others], pipeline, cfopt.Absolute(wanted))
-    assert set(there.status) == {"already valid"}
-    e = cfopt.explain(x[rows], pipeline, cfopt.Absolute(wanted), search=cfopt.CuttingPlane())
-    assert not any(status == "proved infeasible" for status in e.status)
-    distance = (x[others] - x[rows]).square().sum(1)
-    assert not (e.bound > distance * (1 + 1e-6)).any()
+    for shift in (1, 11):
+        others = torch.arange(40).roll(shift)
+        wanted = cfopt.Absolute(pipeline.decide(x)[others])
+        assert set(cfopt.explain(x[others], pipeline, wanted).status) == {"already valid"}
+        e = cfopt.explain(x, pipeline, wanted, search=cfopt.CuttingPlane())
+        distance = (x[others] - x).square().sum(1)
+        false = [row for row in range(40) if e.status[row] == "proved infeasible"]
+        assert not false, [e.message[row] for row in false]
+        farther = (e.bound > distance * (1 + 1e-6)).nonzero().flatten().tolist()
+        assert not farther, [(e.bound[row].item(), distance[row].item()) for row in farther]
 
 
 @pytest.mark.parametrize(
@@ -147,74 +153,80 @@ def test_what_was_decided_elsewhere_is_never_proved_impossible_or_farther(make) 
         (lambda: noisy(GridShortestPath(3, 3), 1e-6), 40),
         (lambda: noisy(knapsack(), 1e-8), 40),
         (lambda: noisy(GridShortestPath(3, 3), 1e-8, bias=0.0), 40),
-        (lambda: Portfolio().pipeline(), 30),
-        (lambda: Portfolio(assets=4, seed=5).pipeline(), 30),
+        (lambda: curved(knapsack(), 1e-8), 40),
+        (lambda: curved(GridShortestPath(3, 3), 1e-8), 40),
+        (lambda: Portfolio(5, 0.1, seed=1).pipeline(), 30),
     ],
-    ids=["1e-8", "1e-8 declared", "1e-6", "max 1e-8", "costs of both signs", "portfolio", "small"],
+    ids=["1e-8", "1e-8 declared", "1e-6", "max", "both signs", "max mlp", "mlp", "portfolio"],
 )
 def test_every_row_is_answered_whose_reference_is_valid(make, count: int) -> None:
     pipeline, x = make(), normal(count, 4, seed=6)
-    others = [other for _, other in _pairs(count)]
+    others = torch.arange(count).roll(7)
     wanted = cfopt.Absolute(pipeline.decide(x)[others])
     assert set(cfopt.explain(x[others], pipeline, wanted).status) == {"already valid"}
     e = cfopt.explain(x, pipeline, wanted, reference=x)
     assert int(e.valid.sum()) == count, [
         m for m, ok in zip(e.message, e.valid, strict=True) if not ok
     ]
-    distance = (x[others] - x).square().sum(1)
-    assert (e.loss <= distance * (1 + 1e-9)).all()
 
 
 # Rounding at the optimum.
 
 
-def _fixed_costs(rng: np.random.Generator) -> tuple[MILP, Array]:
-    """Serve one or two customers from places with fixed costs; every decision, by hand."""
-    fixed = rng.uniform(0.2, 1.0, 2)
-    rows = [[1, 1, 0, 0], [1, 0, -1, 0], [0, 1, 0, -1]]
+def _fixed_costs(rng: np.random.Generator) -> tuple[MILP, Array, Array]:
+    """Extras with a predicted cost each, beside places with fixed costs, of which one is needed.
+
+    The model, its fixed costs and, by hand, every decision.
+    """
+    extras, places = int(rng.integers(1, 3)), 2
+    fixed = rng.uniform(0.5, 2.0, places).round(3)
+    row = np.concatenate([np.zeros(extras), np.ones(places)])
     problem = MILP(
-        rows,
-        [1, -np.inf, -np.inf],
-        [2, 0, 0],
+        [row],
+        1,
+        places,
         upper=1,
         integer=True,
-        cost_columns=[0, 1],
-        fixed_costs=[0, 0, *fixed],
+        cost_columns=list(range(extras)),
+        fixed_costs=np.concatenate([np.zeros(extras), fixed]),
     )
-    options = np.array(np.meshgrid(*[[0.0, 1.0]] * 4)).reshape(4, -1).T
-    serve, open_ = options[:, :2], options[:, 2:]
-    return problem, options[(serve.sum(axis=1) >= 1) & (serve <= open_).all(axis=1)]
+    options = np.stack(np.meshgrid(*[[0.0, 1.0]] * (extras + places)), axis=-1)
+    options = options.reshape(-1, extras + places)
+    return problem, fixed, options[options[:, extras:].sum(axis=1) >= 1]
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("kind", [cfopt.Absolute, cfopt.Relative])
-def test_predicted_costs_that_vanish_at_the_optimum_beside_fixed_ones_are_answered(kind) -> None:
-    # Serving both customers beats serving one where a predicted cost falls to minus a fixed one;
-    # with one feature per cost, other answers lie where a predicted cost is 0 but for rounding.
+def test_predicted_costs_that_vanish_beside_fixed_ones_are_answered(kind, dtype) -> None:
+    # An extra pays as soon as it costs nothing: the nearest answers have predicted costs of 0.
     rng = np.random.default_rng(1)
-    unanswered = []
+    unanswered, answered = [], 0
     for trial in range(120):
-        problem, options = _fixed_costs(rng)
-        features = int(rng.integers(1, 4))
-        layer = torch.nn.Linear(features, 2).double()
+        problem, fixed, options = _fixed_costs(rng)
+        extras, features = problem.num_costs, int(rng.integers(1, 4))
+        layer = torch.nn.Linear(features, extras).to(dtype)
         with torch.no_grad():
-            layer.weight.copy_(torch.from_numpy(rng.normal(size=(2, features))))
-            layer.bias.copy_(torch.from_numpy(rng.normal(size=2)))
+            layer.weight.copy_(torch.from_numpy(rng.normal(size=(extras, features))))
+            layer.bias.copy_(torch.from_numpy(rng.normal(size=extras)))
         pipeline = cfopt.Pipeline(layer, problem)
-        x0 = torch.from_numpy(rng.normal(size=(1, features)))
-        wanted = options[rng.integers(len(options))]
+        x0 = torch.from_numpy(rng.normal(size=(1, features))).to(dtype)
+        factual = pipeline.decide(x0)[0].numpy()
+        # The cheapest place, as in the factual decision, but other extras.
+        wanted = np.concatenate([1 - factual[:extras], factual[extras:]])
         e = cfopt.explain(x0, pipeline, kind(torch.from_numpy(wanted)))
-        weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
-        price = np.concatenate([weight @ x0[0].numpy() + bias, problem._partial.fixed[2:]])
-        rivals = options if kind is cfopt.Absolute else e.factual.numpy()
-        directions = wanted - rivals
-        best = _nearest(directions[:, :2] @ weight, -directions @ price)
+        weight, bias = (part.detach().double().numpy() for part in (layer.weight, layer.bias))
+        prices = np.concatenate([weight @ x0[0].double().numpy() + bias, fixed])
+        directions = wanted - (options if kind is cfopt.Absolute else factual[None])
+        best = _nearest(directions[:, :extras] @ weight, -directions @ prices)
         if best == np.inf:
             assert e.status[0] == "proved infeasible", trial
         elif not e.valid[0]:
             unanswered.append(f"{trial}: {e.message[0]}")
         else:
-            assert e.loss[0].item() == pytest.approx(best, rel=1e-5, abs=1e-9), trial
-            assert e.optimal[0] or best == 0, trial
+            answered += 1
+            part = 1e-5 if dtype == torch.float64 else 1e-3
+            assert e.loss[0].item() == pytest.approx(best, rel=part, abs=1e-6), trial
+    assert answered + len(unanswered) > 100
     assert not unanswered, f"{len(unanswered)} of 120, as {unanswered[0]}"
 
 
@@ -228,24 +240,24 @@ def test_linear_programs_whose_vertices_are_fractions_are_answered_in_float32() 
     # Its vertices are 0, (1/3, 0), (0, 1/7) and (0.3, 0.1), which float32 holds only nearly.
     problem = MILP([[3.0, 1.0], [1.0, 7.0]], -np.inf, 1, sense="max")
     vertices = np.array([[0.0, 0.0], [1 / 3, 0.0], [0.0, 1 / 7], [0.3, 0.1]])
-    finite = Finite(vertices, "max")
     rng = np.random.default_rng(3)
     unanswered = []
     for trial in range(40):
-        layer = torch.nn.Linear(2, 2)
+        layer = torch.nn.Linear(3, 2)
         with torch.no_grad():
-            layer.weight.copy_(torch.from_numpy(rng.normal(size=(2, 2))))
+            layer.weight.copy_(torch.from_numpy(rng.normal(size=(2, 3))))
             layer.bias.copy_(torch.from_numpy(rng.normal(size=2)))
-        x0 = torch.from_numpy(rng.normal(size=(1, 2))).float()
-        wanted = vertices[1 + rng.integers(3)]
-        pipeline = cfopt.Pipeline(layer, problem)
-        e = cfopt.explain(x0, pipeline, cfopt.Absolute(wanted))
-        double = cfopt.Pipeline(torch.nn.Linear(2, 2).double(), finite)
-        double.predictor.load_state_dict(layer.state_dict())
-        best = best_of_all(double, x0[0].double().numpy(), wanted, nearest_l2)
-        assert best < np.inf
-        if e.valid[0]:
-            assert e.loss[0].item() == pytest.approx(best, rel=1e-3, abs=1e-6), trial
-        else:
-            unanswered.append(f"{trial}: {e.status[0]}, {e.message[0]}")
-    assert not unanswered, f"{len(unanswered)} of 40, as {unanswered[0]}"
+        x0 = torch.from_numpy(rng.normal(size=(1, 3))).float()
+        wanted = vertices[rng.integers(4)]
+        for kind in (torch.float32, torch.float64):
+            given = cfopt.Absolute(torch.from_numpy(wanted).to(kind))
+            e = cfopt.explain(x0, cfopt.Pipeline(layer, problem), given)
+            double = cfopt.Pipeline(torch.nn.Linear(3, 2).double(), Finite(vertices, "max"))
+            double.predictor.load_state_dict(layer.state_dict())
+            best = best_of_all(double, x0[0].double().numpy(), wanted, nearest_l2)
+            assert best < np.inf
+            if e.valid[0]:
+                assert e.loss[0].item() == pytest.approx(best, rel=1e-3, abs=1e-6), trial
+            else:
+                unanswered.append(f"{trial} {kind}: {e.status[0]}, {e.message[0]}")
+    assert not unanswered, f"{len(unanswered)} of 80, as {unanswered[0]}"

@@ -71,6 +71,8 @@ def check(task: SweepTask, counts: Counter) -> list[tuple[int, str, str]]:
     )
     single = task.x0.dtype == torch.float32
     part = 1e-3 if single else 1e-5
+    # Noise moves a distance as it moves values, beside what they differ by.
+    part += 1e3 * task.given.noise
     where = f"{task.name}, {task.kind}, {task.x0.dtype}, L{task.power}, margin {task.margin:g}"
     out: list[tuple[int, str, str]] = []
     for row, status in enumerate(e.status):

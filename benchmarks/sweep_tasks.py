@@ -284,8 +284,12 @@ def make_task(seed: int, number: int) -> SweepTask:
         sign = given.problem.sense.sign
         best = given.listed[(sign * prices @ given.listed.T).argmin(axis=1)]
         wanted = np.where(rng.random((ROWS, 1)) < 0.7, best, wanted)
+        # As a solver with noise would have returned it, which is what a user would pass on.
+        passed = wanted + given.noise * rng.uniform(-1, 1, wanted.shape)
         make = cfopt.Relative if kind == "relative" else cfopt.Absolute
-        criterion = make(torch.from_numpy(wanted))
+        criterion = make(torch.from_numpy(passed))
+        # Two decisions are compared as they are; the best of all is an exact decision.
+        wanted = passed if kind == "relative" else wanted
     else:
         epsilon = rng.choice([0.05, 0.3, 1.0]) if kind == "epsilon" else rng.choice([1.5, 3.0])
         criterion = cfopt.Epsilon(float(epsilon))

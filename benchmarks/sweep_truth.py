@@ -61,7 +61,7 @@ class Truth:
         )
 
     def _valid(self, prices: Array) -> bool:
-        """`h <= 1e-6 sum_j |price_j d_j|`, plus rounding, and what noise in a rival can cost."""
+        """`h <= 1e-6 sum_j |price_j d_j|`, plus rounding, and what noise in decisions can cost."""
         task = self.task
         others = task.given.listed
         wanted = None if task.wanted is None else task.wanted[self.row]
@@ -70,13 +70,14 @@ class Truth:
             if not len(others):
                 return False
         best = others[(others @ prices).argmin()]
-        rivals, pivot = 1.0, self.factual if wanted is None else wanted
+        # How many answers of the solver are compared: each may cost its noise.
+        rivals, pivot = 2.0, self.factual if wanted is None else wanted
         if task.kind == "relative":
-            rivals, direction = 0.0, wanted - self.factual
+            direction = wanted - self.factual
         elif task.kind == "absolute":
             direction = wanted - best
         else:
-            rivals = 1 + task.criterion.epsilon
+            rivals = 2 + task.criterion.epsilon
             sign = np.sign(prices @ best)
             direction = (1 + sign * task.criterion.epsilon) * best - self.factual
         direction = direction + task.margin * np.sign(prices @ pivot) * pivot

@@ -126,7 +126,7 @@ def truly_holds(
         costs: `(B, n)`, such as the predictor's output.
         criterion: `Relative`, `Absolute` or `Epsilon`, bound to the rows.
         factual: the decisions that were taken, `(B, m)`.
-        noise: by how much the entries of a rival may be off; what that can cost is granted.
+        noise: by how much entries of a solver's answers may be off; what that can cost is granted.
     """
     host = costs.detach().to("cpu", torch.float64)
     prices = problem.sense.sign * problem.prices(host).numpy()
@@ -140,7 +140,7 @@ def truly_holds(
         sign = np.sign((prices * best).sum(axis=1, keepdims=True))
         direction = (1 + criterion.epsilon * sign) * best - old
     elif isinstance(criterion, Relative):
-        rivals = 0.0  # no solver takes part
+        rivals = 2.0  # both may be answers of the solver
         direction = wanted - old
     else:
         direction = wanted - best

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import clarabel
 import numpy as np
 import pytest
@@ -16,6 +18,8 @@ from cfopt.testing import InexactOracle
 from conftest import normal, random_linear
 
 Array = NDArray[np.float64]
+#: What follows an exact search that fails, kept short: exact answers are what is tested.
+BRIEF = cfopt.Auto(sequential=cfopt.Sequential(restarts=0), mdmm=cfopt.MDMM(max_steps=30))
 
 
 class Portfolio:
@@ -164,7 +168,7 @@ def test_every_row_is_answered_whose_reference_is_valid(make, count: int) -> Non
     others = torch.arange(count).roll(7)
     wanted = cfopt.Absolute(pipeline.decide(x)[others])
     assert set(cfopt.explain(x[others], pipeline, wanted).status) == {"already valid"}
-    e = cfopt.explain(x, pipeline, wanted, reference=x)
+    e = cfopt.explain(x, pipeline, wanted, reference=x, search=BRIEF)
     assert int(e.valid.sum()) == count, [
         m for m, ok in zip(e.message, e.valid, strict=True) if not ok
     ]
@@ -200,7 +204,7 @@ def _fixed_costs(rng: np.random.Generator) -> tuple[MILP, Array, Array]:
 def test_predicted_costs_that_vanish_beside_fixed_ones_are_answered(kind, dtype) -> None:
     # An extra pays as soon as it costs nothing: the nearest answers have predicted costs of 0.
     rng = np.random.default_rng(1)
-    unanswered, answered = [], 0
+    unanswered, possible = [], 0
     for trial in range(120):
         problem, fixed, options = _fixed_costs(rng)
         extras, features = problem.num_costs, int(rng.integers(1, 4))
@@ -213,20 +217,21 @@ def test_predicted_costs_that_vanish_beside_fixed_ones_are_answered(kind, dtype)
         factual = pipeline.decide(x0)[0].numpy()
         # The cheapest place, as in the factual decision, but other extras.
         wanted = np.concatenate([1 - factual[:extras], factual[extras:]])
-        e = cfopt.explain(x0, pipeline, kind(torch.from_numpy(wanted)))
+        e = cfopt.explain(x0, pipeline, kind(torch.from_numpy(wanted)), search=BRIEF)
         weight, bias = (part.detach().double().numpy() for part in (layer.weight, layer.bias))
         prices = np.concatenate([weight @ x0[0].double().numpy() + bias, fixed])
         directions = wanted - (options if kind is cfopt.Absolute else factual[None])
         best = _nearest(directions[:, :extras] @ weight, -directions @ prices)
         if best == np.inf:
             assert e.status[0] == "proved infeasible", trial
-        elif not e.valid[0]:
+            continue
+        possible += 1
+        part = 1e-5 if dtype == torch.float64 else 1e-3
+        if not e.valid[0]:
             unanswered.append(f"{trial}: {e.message[0]}")
-        else:
-            answered += 1
-            part = 1e-5 if dtype == torch.float64 else 1e-3
-            assert e.loss[0].item() == pytest.approx(best, rel=part, abs=1e-6), trial
-    assert answered + len(unanswered) > 100
+        elif e.loss[0].item() > best * (1 + part) + 1e-6:
+            unanswered.append(f"{trial}: answered at {e.loss[0]:.6g} instead of {best:.6g}")
+    assert possible > 100
     assert not unanswered, f"{len(unanswered)} of 120, as {unanswered[0]}"
 
 
@@ -236,28 +241,37 @@ def _nearest(g: Array, h: Array) -> float:
     return np.inf if (h[~kept] < -1e-9).any() else nearest_l2(g[kept], h[kept])
 
 
-def test_linear_programs_whose_vertices_are_fractions_are_answered_in_float32() -> None:
-    # Its vertices are 0, (1/3, 0), (0, 1/7) and (0.3, 0.1), which float32 holds only nearly.
-    problem = MILP([[3.0, 1.0], [1.0, 7.0]], -np.inf, 1, sense="max")
-    vertices = np.array([[0.0, 0.0], [1 / 3, 0.0], [0.0, 1 / 7], [0.3, 0.1]])
+def _fractions(rng: np.random.Generator) -> tuple[MILP, Array]:
+    """A linear program whose vertices are decimal fractions, which float32 holds only nearly."""
+    if rng.random() < 0.3:
+        vertices = np.array([[0.0, 0.0], [1 / 3, 0.0], [0.0, 1 / 7], [0.3, 0.1]])
+        return MILP([[3.0, 1.0], [1.0, 7.0]], -np.inf, 1, sense="max"), vertices
+    # A box: the vertices next to each other differ in one entry, and tie where its price is 0.
+    most = (10 ** rng.uniform(-1.5, 1.0, 2)).round(2)
+    vertices = np.array(list(itertools.product(*([0.0, top] for top in most))))
+    return MILP([[1.0, 1.0]], -np.inf, most.sum() + 1, upper=most, sense="max"), vertices
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+def test_linear_programs_whose_vertices_are_fractions_are_answered_in_float32(kind) -> None:
     rng = np.random.default_rng(3)
     unanswered = []
     for trial in range(40):
+        problem, vertices = _fractions(rng)
         layer = torch.nn.Linear(3, 2)
         with torch.no_grad():
             layer.weight.copy_(torch.from_numpy(rng.normal(size=(2, 3))))
             layer.bias.copy_(torch.from_numpy(rng.normal(size=2)))
         x0 = torch.from_numpy(rng.normal(size=(1, 3))).float()
         wanted = vertices[rng.integers(4)]
-        for kind in (torch.float32, torch.float64):
-            given = cfopt.Absolute(torch.from_numpy(wanted).to(kind))
-            e = cfopt.explain(x0, cfopt.Pipeline(layer, problem), given)
-            double = cfopt.Pipeline(torch.nn.Linear(3, 2).double(), Finite(vertices, "max"))
-            double.predictor.load_state_dict(layer.state_dict())
-            best = best_of_all(double, x0[0].double().numpy(), wanted, nearest_l2)
-            assert best < np.inf
-            if e.valid[0]:
-                assert e.loss[0].item() == pytest.approx(best, rel=1e-3, abs=1e-6), trial
-            else:
-                unanswered.append(f"{trial} {kind}: {e.status[0]}, {e.message[0]}")
-    assert not unanswered, f"{len(unanswered)} of 80, as {unanswered[0]}"
+        given = cfopt.Absolute(torch.from_numpy(wanted).to(kind))
+        e = cfopt.explain(x0, cfopt.Pipeline(layer, problem), given, search=BRIEF)
+        double = cfopt.Pipeline(torch.nn.Linear(3, 2).double(), Finite(vertices, "max"))
+        double.predictor.load_state_dict(layer.state_dict())
+        best = best_of_all(double, x0[0].double().numpy(), wanted, nearest_l2)
+        assert best < np.inf
+        if not e.valid[0]:
+            unanswered.append(f"{trial}: {e.status[0]}, {e.message[0]}")
+        elif e.loss[0].item() > best * (1 + 1e-3) + 1e-6:
+            unanswered.append(f"{trial}: answered at {e.loss[0]:.6g} instead of {best:.6g}")
+    assert not unanswered, f"{len(unanswered)} of 40, as {unanswered[0]}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,22 +30,24 @@ _SEARCH = cfopt.Auto(
 )
 
 
-def sweep(rows: int = 3000, seed: int = 0) -> tuple[list[dict[str, Any]], list[str]]:
-    """A table with a line for each problem, and every violation with what repeats it.
+def sweep(
+    rows: int = 3000, seed: int = 0, tell: Callable[[str], None] = print
+) -> list[dict[str, Any]]:
+    """A table with a line for each problem; violations are reported as they are found.
 
     Arguments:
         rows: how many contexts are explained, in tasks of a few each.
         seed: of the tasks; another one gives others.
+        tell: gets each violation in words, with what repeats it: `check(make_task(seed, task))`.
     """
     counts = {name: Counter() for name in PROBLEMS}
-    found: list[str] = []
     for number in range(-(-rows // ROWS)):
         task = make_task(seed, number)
         start = time.perf_counter()
         for row, kind, text in check(task, counts[task.name]):
             counts[task.name][kind] += 1
             if kind in VIOLATIONS:
-                found.append(f"{kind}: seed {seed}, task {number}, row {row}: {text}")
+                tell(f"{kind}: seed {seed}, task {number}, row {row}: {text}")
         counts[task.name]["seconds"] += time.perf_counter() - start
     table = []
     for name, count in counts.items():
@@ -55,7 +58,7 @@ def sweep(rows: int = 3000, seed: int = 0) -> tuple[list[dict[str, Any]], list[s
         line["violations"] = sum(count[kind] for kind in VIOLATIONS)
         line["seconds"] = float(count["seconds"])
         table.append(line)
-    return table, found
+    return table
 
 
 def check(task: SweepTask, counts: Counter) -> list[tuple[int, str, str]]:

@@ -86,7 +86,10 @@ class Truth:
         at_start = np.abs(self.prices(task.x0[self.row])).max()
         size = max(np.abs(prices).max(), at_start)
         rounding = max(1e-12, known) * size * np.abs(direction).sum()
-        noise = rivals * task.given.noise * np.abs(prices).sum()
+        off = task.given.noise
+        if off:  # such decisions are not on the list, and keep what their dtype has rounded
+            off += float(torch.finfo(task.x0.dtype).eps) * np.abs(self.factual).max()
+        noise = rivals * off * np.abs(prices).sum()
         return bool(terms.sum() <= _GRANTED * np.abs(terms).sum() + rounding + noise)
 
     # The closest explanation, where the predictor is affine.

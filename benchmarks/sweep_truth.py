@@ -42,6 +42,12 @@ class Truth:
             costs = self.task.pipeline.predictor(x[None])[0].double().numpy()
         return turned(given, costs)
 
+    def same_but_for_noise(self) -> bool:
+        """Whether a relative question compares a decision with itself, noise apart."""
+        if self.task.kind != "relative" or not self.task.given.noise:
+            return False
+        return bool(np.abs(self.task.wanted[self.row] - self.factual).max() < 1e-5)
+
     def holds(self, x: torch.Tensor) -> bool:
         """Whether a context is allowed and valid, from scratch: `(p,) -> bool`."""
         return self.allowed(x.double().numpy()) and self._valid(self.prices(x))

@@ -1,10 +1,13 @@
 """Run every measurement: tables on the screen, `results.json`, `results.md` and `growth.png`.
 
 `python -m benchmarks maps` runs one group, in one run, and leaves the others as they were.
+`python -m benchmarks sweep --rows 600 --seed 1` checks so many random tasks of a seed, and ends
+with code 1 if a claim was false.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
 import statistics
@@ -29,6 +32,7 @@ from benchmarks import (
     own_pipeline,
     qp,
     speed,
+    sweep,
     tasks,
 )
 from cfopt.running.names import nearest
@@ -63,6 +67,7 @@ TITLES = {
     "explorer progress": "Explorer: what is heard of one search on a map",
     "explorer load": "Explorer: 200 searches of 20 clients at once, each answer checked; memory",
     "explorer page": "Explorer: the page in a browser",
+    "sweep": "Random tasks of every kind, each claim checked by brute force",
 }
 
 
@@ -110,21 +115,27 @@ def _recount(trace: list[list[float]]) -> int:
     return len(trace)
 
 
-def main(chosen: list[str]) -> None:
-    unknown = [name for name in chosen if name not in GROUPS]
+def main(chosen: list[str], rows: int, seed: int) -> None:
+    groups = [*GROUPS, "sweep"]
+    unknown = [name for name in chosen if name not in groups]
     if unknown:
-        sys.exit(f"Error: {nearest('group', unknown[0], GROUPS)}")
+        sys.exit(f"Error: {nearest('group', unknown[0], groups)}")
     console = Console(width=150)
     stored = FOLDER / "results.json"
     results: dict[str, Any] = json.loads(stored.read_text()) if chosen else {}
 
-    def record(name: str, rows: list[dict[str, Any]]) -> None:
-        results[name] = rows
-        console.print(_table(TITLES[name], rows))
+    def record(name: str, lines: list[dict[str, Any]]) -> None:
+        results[name] = lines
+        console.print(_table(TITLES[name], lines))
 
     for name, group in GROUPS.items():
         if not chosen or name in chosen:
             group(record)
+    violations = 0
+    if not chosen or "sweep" in chosen:
+        lines = sweep.sweep(rows, seed)
+        record("sweep", lines)
+        violations = sum(line["violations"] for line in lines)
     growth.plot(results, FOLDER / "growth.png")
     results["versions"] = {
         "cfopt": cfopt.__version__,
@@ -136,6 +147,8 @@ def main(chosen: list[str]) -> None:
     stored.write_text(json.dumps(results, indent=1) + "\n")
     (FOLDER / "results.md").write_text(_markdown(results))
     console.print(f"Written: results.json, results.md and growth.png in {FOLDER.name}/.")
+    if violations:
+        sys.exit(f"Error: the sweep found {violations} violations in {rows} rows.")
 
 
 def _tables(record: Record) -> None:
@@ -224,7 +237,8 @@ def _markdown(results: dict[str, Any]) -> str:
     parts = [
         "# Measurements\n",
         "Written by `make bench`, each group (tables; maps; searches; plausibility; training;",
-        "own-pipeline; explorer) in one run; times on a shared machine are noisy, ratios less.",
+        "own-pipeline; explorer; sweep) in one run; times on a shared machine are noisy, ratios",
+        "less.",
         "The knobs of the search among codes were chosen of about 30 settings, on other maps than",
         "those of the group searches.",
         f"Versions: {versions}.\n",
@@ -247,4 +261,9 @@ def _markdown(results: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("groups", nargs="*", help="which measurements; all by default")
+    parser.add_argument("--rows", type=int, default=3000, help="rows of the sweep")
+    parser.add_argument("--seed", type=int, default=0, help="of the sweep's tasks")
+    given = parser.parse_args()
+    main(given.groups, given.rows, given.seed)

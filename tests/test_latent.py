@@ -165,6 +165,10 @@ def test_it_is_said_where_the_model_alone_moves_the_decision(pipeline):
             assert "generative model alone" in e.message[row]
     for row in (~moved).nonzero().flatten().tolist():
         assert "generative model alone" not in e.message[row]
+    assert moved.sum() > 1
+    assert f"In {int(moved.sum())} contexts, what the generative model alone" in e.summary()
+    if not moved.all():
+        assert "generative model alone" not in e[~moved].summary()
 
 
 def test_membership_of_the_thickened_sphere_is_the_norms(curved):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,9 @@ from torch import Tensor, nn
 from cfopt.errors import CfoptError, InputError, PredictorError
 from cfopt.features import Features
 from cfopt.images import as_read, check_cells
-from cfopt.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from cfopt.pipeline import Pipeline
 
 
 @dataclass(frozen=True)
@@ -55,33 +57,13 @@ class Contexts:
         """
         labels = None
         known = features if features is not None else Features()
-        if isinstance(given, pd.Series):
-            given = given.to_frame().T.infer_objects()
+        given = _as_frame(given)
         if isinstance(given, pd.DataFrame):
             labels = tuple(given.index)
             known = _named(given, known)
-            given = _numbers(given)
-        parameter = _first_parameter(pipeline)
-        dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
-        device = None if parameter is None else parameter.device
-        x = given.detach().clone() if isinstance(given, Tensor) else _tensor(given, dtype, device)
-        if x.ndim in (1, 3):
-            x = x[None]
-        if x.ndim not in (2, 4) or x.numel() == 0:
-            raise InputError(
-                f"{name} needs at least one context: a batch of vectors (rows, features) or of "
-                "images (rows, channels, height, width), or a single one of these; got shape "
-                f"{tuple(x.shape)}."
-            )
-        if x.ndim == 4:
-            x = as_read(x, pipeline.predictor, shape, dtype)
-        if not x.is_floating_point():
-            x = x.to(dtype)
-        if parameter is not None and (x.dtype, x.device) != (parameter.dtype, parameter.device):
-            raise InputError(
-                f"The contexts are {x.dtype} on {x.device}, the predictor is {parameter.dtype} on "
-                f"{parameter.device}. Move one to the other with .to(...)."
-            )
+        x = as_batch(given, pipeline, name, shape).detach().clone()
+        if not x.numel():
+            raise _unreadable(x, name)
         known.check(x[0].numel())
         return cls(x, known, labels)
 
@@ -99,6 +81,51 @@ class Contexts:
     def finite(self) -> Tensor:
         """Which rows have only finite values, `(B,)`."""
         return self.x.flatten(1).isfinite().all(1)
+
+
+def as_batch(
+    given: Any, pipeline: Pipeline, name: str, shape: tuple[int, ...] | None = None
+) -> Tensor:
+    """Contexts in any form as the predictor reads them: a batch, contiguous, `(B, ...)`.
+
+    What `Contexts.of` says, without names; a tensor that needs no change is not copied, and keeps
+    its gradient.
+
+    Arguments:
+        given: the contexts.
+        pipeline: that reads them.
+        name: of who asks, for messages.
+        shape: of one context, if it is known.
+    """
+    given = _as_frame(given)
+    if isinstance(given, pd.DataFrame):
+        given = _numbers(given, name)
+    parameter = _first_parameter(pipeline)
+    dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
+    device = None if parameter is None else parameter.device
+    x = given if isinstance(given, Tensor) else _tensor(given, dtype, device, name)
+    if x.ndim in (1, 3):
+        x = x[None]
+    if x.ndim not in (2, 4):
+        raise _unreadable(x, name)
+    if x.ndim == 4:
+        x = as_read(x, pipeline.predictor, shape, dtype)
+    if not x.is_floating_point():
+        x = x.to(dtype)
+    if parameter is not None and (x.dtype, x.device) != (parameter.dtype, parameter.device):
+        raise InputError(
+            f"The contexts are {x.dtype} on {x.device}, the predictor is {parameter.dtype} on "
+            f"{parameter.device}. Move one to the other with .to(...)."
+        )
+    return x.contiguous()  # a model may use .view
+
+
+def _unreadable(x: Tensor, name: str) -> InputError:
+    return InputError(
+        f"{name} needs at least one context: a batch of vectors (rows, features) or of images "
+        "(rows, channels, height, width), or a single one of these; got shape "
+        f"{tuple(x.shape)}."
+    )
 
 
 def check_predictor(x: Tensor, pipeline: Pipeline) -> Tensor:
@@ -158,6 +185,11 @@ def _first_parameter(pipeline: Pipeline) -> Tensor | None:
     return next((p for p in pipeline.predictor.parameters() if p.is_floating_point()), None)
 
 
+def _as_frame(given: Any) -> Any:
+    """One row of a DataFrame as a DataFrame; anything else as it is."""
+    return given.to_frame().T.infer_objects() if isinstance(given, pd.Series) else given
+
+
 def _named(frame: pd.DataFrame, features: Features) -> Features:
     columns = tuple(str(column) for column in frame.columns)
     if features.names is not None and tuple(features.names) != columns:
@@ -167,23 +199,23 @@ def _named(frame: pd.DataFrame, features: Features) -> Features:
     return replace(features, names=columns)
 
 
-def _numbers(frame: pd.DataFrame) -> Any:
+def _numbers(frame: pd.DataFrame, name: str) -> Any:
     for column in frame.columns:
         if not pd.api.types.is_numeric_dtype(frame[column]):
             raise InputError(
-                f"explain needs numbers; column {column!r} of the DataFrame has type "
+                f"{name} needs numbers; column {column!r} of the DataFrame has type "
                 f"{frame[column].dtype}. Encode it as the predictor was trained."
             )
     return frame.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def _tensor(given: Any, dtype: torch.dtype, device: torch.device | None) -> Tensor:
+def _tensor(given: Any, dtype: torch.dtype, device: torch.device | None, name: str) -> Tensor:
     """Numbers in the given dtype; bytes as they are, since they may be pixels."""
     try:
         array = np.asarray(given)
         array = array if array.dtype == np.uint8 else np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"explain needs contexts as a tensor, array or DataFrame; got {type(given).__name__}."
+            f"{name} needs contexts as a tensor, array or DataFrame; got {type(given).__name__}."
         ) from error
     return torch.tensor(array, dtype=torch.uint8 if array.dtype == np.uint8 else dtype).to(device)

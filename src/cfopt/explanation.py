@@ -276,6 +276,12 @@ class Explanation:
                 f"{counted(int(self.tie[found].sum()), 'tie')}, "
                 f"{int(self.optimal[found].sum())} proved to be the closest there is."
             )
+        moved = 0 if self.latent is None else int(self.reconstruction_moved.sum())
+        if moved:
+            lines.append(
+                f"In {counted(moved, 'context')}, what the generative model alone makes of the "
+                "context, before any search, already changes the decision."
+            )
         failed = [i for i, status in enumerate(self.status) if not status.is_valid]
         lines += [f"  row {self.label(i)}: {self.message[i]}" for i in failed[:_SHOWN]]
         if len(failed) > _SHOWN:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cfopt.contexts import as_batch
 from cfopt.deployed import deployed
 from cfopt.errors import InputError, PredictorError
 from cfopt.problems.base import Problem
@@ -52,20 +53,33 @@ class Pipeline:
             )
         return costs
 
-    def costs(self, x: Tensor) -> Tensor:
-        """Predicted costs, as the deployed predictor gives them: `(B, ...) -> (B, n)`."""
-        with self.deployed():
-            return self.predict(x)
+    def costs(self, x: Any) -> Tensor:
+        """Predicted costs, as the deployed predictor gives them: `(B, ...) -> (B, n)`.
 
-    def decide(self, x: Tensor) -> Tensor:
-        """The best decisions for the predicted costs: `(B, ...) -> (B, m)`."""
+        Arguments:
+            x: contexts in any form that `explain` takes; a single one is a batch of one.
+        """
+        with self.deployed():
+            return self.predict(as_batch(x, self, "Pipeline"))
+
+    def decide(self, x: Any) -> Tensor:
+        """The best decisions for the predicted costs: `(B, ...) -> (B, m)`.
+
+        Arguments:
+            x: contexts in any form that `explain` takes; a single one is a batch of one.
+        """
         with torch.no_grad():
             return self.problem.solve(self.costs(x))
 
-    def regret(self, x: Tensor, decisions: Tensor) -> Tensor:
-        """Relative regret of decisions in contexts: `(B, ...), (B, m) -> (B,)`."""
+    def regret(self, x: Any, decisions: Any) -> Tensor:
+        """Relative regret of decisions in contexts: `(B, ...), (B, m) -> (B,)`.
+
+        Arguments:
+            x: contexts in any form that `explain` takes; a single one is a batch of one.
+            decisions: a tensor or an array: one for each context, or one for all, `(m,)`.
+        """
         with torch.no_grad():
-            return relative_regret(self.problem, decisions, self.costs(x))
+            return relative_regret(self.problem, torch.as_tensor(decisions), self.costs(x))
 
 
 def relative_regret(problem: Problem, decisions: Tensor, costs: Tensor) -> Tensor:

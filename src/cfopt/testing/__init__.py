@@ -8,7 +8,8 @@ Subclass a contract in a test module, say how to make the thing, and pytest runs
 """
 
 from cfopt.testing.generative import GenerativeContract
+from cfopt.testing.inexact import InexactOracle
 from cfopt.testing.problems import ProblemContract
 from cfopt.testing.searches import SearchContract
 
-__all__ = ["GenerativeContract", "ProblemContract", "SearchContract"]
+__all__ = ["GenerativeContract", "InexactOracle", "ProblemContract", "SearchContract"]

@@ -14,9 +14,13 @@ from cfopt.problems.shortest_path import GridShortestPath
 from cfopt.proximity import L2
 from cfopt.search.base import Search
 from cfopt.task import Task
+from cfopt.testing.inexact import InexactOracle, truly_holds
+from cfopt.types import Status
 from cfopt.verify import verify
 
 _ROWS = 12
+#: How many of them are explained with inexact solvers.
+_FEW = 6
 
 
 class SearchContract(ABC):
@@ -109,6 +113,71 @@ class SearchContract(ABC):
         assert isinstance(pipeline.predictor, nn.Module)
         assert all(parameter.grad is None for parameter in pipeline.predictor.parameters())
 
+    def test_no_claim_is_false_where_answers_are_off_by_1e_8(self) -> None:
+        self._claims_hold(noise=1e-8)
+        self._claims_hold(noise=1e-8, declared=False)
+
+    def test_no_claim_is_false_where_answers_are_off_by_1e_6(self) -> None:
+        self._claims_hold(noise=1e-6)
+        self._claims_hold(noise=1e-6, declared=False)
+
+    def test_no_claim_is_false_where_the_solver_stops_at_a_gap_of_1e_4(self) -> None:
+        self._claims_hold(gap=1e-4)
+
+    def _claims_hold(self, noise: float = 0.0, gap: float = 0.0, declared: bool = True) -> None:
+        """Judge every claim about an inexact solver's answers by the list of exact decisions."""
+        exact, contexts = self.pipeline(), self.contexts()[:_FEW]
+        # Noise that nobody declares moves a bound as it moves values, beside what they differ by.
+        part = 1e-5 if declared else 1e-5 + 1e3 * noise
+        judged = 0
+        for listed in (False, True):
+            problem = InexactOracle(
+                exact.problem, noise=noise, gap=gap, declared=declared, listed=listed
+            )
+            pipeline = Pipeline(exact.predictor, problem)
+            factual = pipeline.decide(self.contexts())
+            for whole in self.criteria(pipeline):
+                criterion = whole.bind(len(factual), factual)[torch.arange(_FEW)]
+                task = self._task(pipeline, contexts, criterion)
+                if self.search().refusal(task):
+                    continue
+                judged += 1
+                e = explain(contexts, pipeline, criterion, search=self.search())
+                about = f"{problem}, {type(criterion).__name__}: {e.message}"
+                costs = pipeline.costs(e.x)
+                assert truly_holds(problem, costs, e.criterion, e.factual, noise)[e.valid].all(), (
+                    about
+                )
+                known = _known_loss(task, exact, problem)
+                assert not (e.bound > known * (1 + part) + 1e-9).any(), about
+                for status, loss in zip(e.status, known.tolist(), strict=True):
+                    assert status is not Status.PROVED_INFEASIBLE or loss == torch.inf, about
+            if judged:  # a list is handed over only to searches that need one
+                break
+        assert judged
+
     def _task(self, pipeline: Pipeline, contexts: Tensor, criterion: Criterion) -> Task:
         factual = pipeline.decide(contexts)
         return Task(contexts, factual, pipeline, criterion.bind(len(contexts), factual), L2())
+
+
+def _known_loss(task: Task, exact: Pipeline, problem: InexactOracle) -> Tensor:
+    """The least loss of contexts that are truly valid, inf where none is known: `(B,)`.
+
+    They come from the exact problem, and from wherever the alternative may be best; whatever their
+    source, only brute force makes them valid.
+    """
+    rows, factual, criterion = len(task), task.factual, task.criterion
+    if isinstance(criterion, Absolute):  # of the exact decision that an inexact one stands for
+        wanted = problem.exact_decisions(criterion.alternative.numpy())
+        criterion = Absolute(torch.from_numpy(wanted))
+    generator = torch.Generator().manual_seed(5)
+    elsewhere = torch.randn((_ROWS, 4), generator=generator, dtype=torch.float64)
+    known = [context.expand(rows, -1) for context in elsewhere]
+    if not isinstance(criterion, Relative):
+        known.append(explain(task.origin, exact, criterion).x)
+    least = torch.full((rows,), torch.inf, dtype=torch.float64)
+    for contexts in known:
+        holds = truly_holds(problem, exact.costs(contexts), criterion, factual)
+        least = torch.where(holds, least.minimum(task.loss(contexts)), least)
+    return least

@@ -1,0 +1,151 @@
+"""A solver with a chosen inaccuracy, for tests of what is claimed about answers like its own."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cfopt.criteria import Criterion, Epsilon, Relative
+from cfopt.errors import InputError
+from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem
+from cfopt.types import Array
+
+
+class InexactOracle(Problem):
+    """A problem of listed decisions, solved as inexactly as one likes, and always alike.
+
+    Entries may be off by noise, as in the answers of an interior point, which lie a little inside
+    or outside of the feasible set. And where there is a gap, the answer is the worst decision that
+    a solver could stop at: the one that falls short of the best by the largest amount within
+    `gap * |value of the answer|`.
+
+    Arguments:
+        problem: an exact problem whose decisions can be listed.
+        noise: by how much each entry of an answer may be off.
+        gap: by what fraction of its value an answer may fall short.
+        declared: whether the problem says how inexact it is. Many a user's solver does not.
+        listed: whether it lists the exact decisions; a solver usually cannot.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        noise: float = 0.0,
+        gap: float = 0.0,
+        declared: bool = True,
+        listed: bool = False,
+    ) -> None:
+        decisions = problem.decisions()
+        if decisions is None:
+            raise InputError(
+                "InexactOracle needs a problem whose decisions can be listed; those of this "
+                f"{type(problem).__name__} cannot. Pass a smaller one."
+            )
+        if not (noise >= 0 and 0 <= gap < 1):
+            raise InputError(
+                f"InexactOracle needs noise >= 0 and 0 <= gap < 1, got {noise!r} and {gap!r}."
+            )
+        self.wrapped = problem
+        self.num_costs = problem.num_costs
+        self.sense = problem.sense
+        self.noise, self.gap = noise, gap
+        self.declared, self.listed = declared, listed
+        self.tolerance = gap if declared else 0.0
+        self._decisions: Array = decisions.numpy()
+
+    @property
+    def num_columns(self) -> int:
+        """As the exact problem has."""
+        return self.wrapped.num_columns
+
+    @property
+    def binary(self) -> bool:
+        """Only without noise."""
+        return self.wrapped.binary and self.noise == 0
+
+    def prices(self, costs: Tensor) -> Tensor:
+        """As the exact problem has them."""
+        return self.wrapped.prices(costs)
+
+    def optimise(self, prices: Array) -> Array:
+        """A decision within the gap of the best, with noise: a function of the prices alone."""
+        turned = self.sense.sign * prices
+        # Each decision summed on its own: the last bits must not depend on the rows around it.
+        values = np.stack([(turned * decision).sum(axis=1) for decision in self._decisions], axis=1)
+        shortfall = values - values.min(axis=1, keepdims=True)
+        within = shortfall <= self.gap * np.abs(values)
+        chosen = np.where(within, shortfall, -1.0).argmax(axis=1)
+        size = np.maximum(np.abs(prices).max(axis=1, keepdims=True), np.finfo(float).tiny)
+        wave = np.sin(1e3 * prices / size + np.arange(prices.shape[1]))
+        answers: Array = self._decisions[chosen] + self.noise * wave
+        return answers
+
+    def optimise_within(self, prices: Array) -> tuple[Array, Array]:
+        """What is declared of the answers: the gap, and what noise in every entry can cost."""
+        decisions, shortfall = super().optimise_within(prices)
+        if self.declared:
+            shortfall = shortfall + self.noise * np.abs(prices).sum(axis=1)
+        return decisions, shortfall
+
+    def exact_decisions(self, decisions: Array) -> Array:
+        """The listed decisions that are nearest to inexact ones: `(B, m) -> (B, m)`."""
+        distance = [np.abs(self._decisions - decision).max(axis=1) for decision in decisions]
+        nearest: Array = self._decisions[np.argmin(distance, axis=1)]
+        return nearest
+
+    def faults(self, decisions: Array) -> list[str]:
+        """A decision is feasible if it is a listed one but for the noise."""
+        slack = FEASIBILITY_TOLERANCE + self.noise
+        off = np.abs(decisions - self.exact_decisions(decisions)).max(axis=1)
+        return ["" if miss <= slack else "is not a decision of the solver" for miss in off]
+
+    def list_decisions(self, limit: int) -> Array | None:
+        """The exact decisions, if they are to be listed."""
+        return self.wrapped.list_decisions(limit) if self.listed else None
+
+    def __repr__(self) -> str:
+        how = "declared" if self.declared else "undeclared"
+        return f"InexactOracle(noise={self.noise:g}, gap={self.gap:g}, {how})"
+
+
+def truly_holds(
+    problem: InexactOracle,
+    costs: Tensor,
+    criterion: Criterion,
+    factual: Tensor,
+    noise: float = 0.0,
+) -> Tensor:
+    """Whether a criterion holds for costs, by brute force over the exact decisions: `(B,)`.
+
+    `h <= 1e-6 sum_j |price_j d_j|`, as for every answer, where the rival is an exact optimum.
+
+    Arguments:
+        problem: knows the exact decisions.
+        costs: `(B, n)`, such as the predictor's output.
+        criterion: `Relative`, `Absolute` or `Epsilon`, bound to the rows.
+        factual: the decisions that were taken, `(B, m)`.
+        noise: by how much entries of a solver's answers may be off; what that can cost is granted.
+    """
+    host = costs.detach().to("cpu", torch.float64)
+    prices = problem.sense.sign * problem.prices(host).numpy()
+    listed = problem.wrapped.decisions()
+    assert listed is not None
+    best = listed.numpy()[(prices @ listed.numpy().T).argmin(axis=1)]
+    old, wanted = (y.double().numpy() for y in (factual, criterion.pivot(factual)))
+    rivals = 1.0
+    if isinstance(criterion, Epsilon):
+        rivals = 1 + criterion.epsilon
+        sign = np.sign((prices * best).sum(axis=1, keepdims=True))
+        direction = (1 + criterion.epsilon * sign) * best - old
+    elif isinstance(criterion, Relative):
+        rivals = 2.0  # both may be answers of the solver
+        direction = wanted - old
+    else:
+        direction = wanted - best
+    terms = prices * direction
+    size = np.abs(prices)
+    rounding = 1e-12 * size.max(axis=1) * np.abs(direction).sum(axis=1)
+    granted = 1e-6 * np.abs(terms).sum(axis=1) + rivals * noise * size.sum(axis=1)
+    return torch.from_numpy(terms.sum(axis=1) <= granted + rounding)

@@ -114,33 +114,39 @@ def test_what_is_optimal_only_within_the_declared_gap_is_not_called_optimal() ->
     x0 = torch.tensor([[1.0, 1.0 + 5e-5], [1.0, 1.5]], dtype=torch.float64)
     assert pipeline.decide(x0).tolist() == [[0.0, 1.0], [1.0, 0.0]]
     e = cfopt.explain(x0, pipeline, cfopt.Absolute([0.0, 1.0]))
-    excess = e.x[:, 1] - e.x[:, 0]
-    assert (excess[e.valid] <= 1e-6 * e.x[e.valid].abs().sum(1)).all()
-    assert e.valid.all()  # a little farther on it is certain
+    # Whatever it returns is known to be the best to within the gap only, and that is said.
+    assert list(e.status) == ["best effort"] * 2
+    assert all("only known to be within" in message for message in e.message)
+    nearest = torch.tensor([5e-5, 0.5], dtype=torch.float64).square() / 2
+    assert not (e.bound > nearest + 1e-12).any()
 
 
 # A decision that was taken somewhere is explained there, and nothing proves the contrary.
 
 
 @pytest.mark.parametrize(
-    "make",
+    ("make", "coarse"),
     [
-        lambda: Portfolio(5, 0.1, seed=1).pipeline(),
-        lambda: Portfolio(5, 0.35, seed=1).pipeline(),
-        lambda: noisy(GridShortestPath(3, 3), 1e-8),
-        lambda: noisy(GridShortestPath(3, 3), 1e-6),
-        lambda: noisy(GridShortestPath(3, 3), 1e-6, declared=True),
-        lambda: noisy(knapsack(), 1e-8),
-        lambda: noisy(knapsack(), 1e-6, declared=True),
+        (lambda: Portfolio(5, 0.1, seed=1).pipeline(), False),
+        (lambda: Portfolio(5, 0.35, seed=1).pipeline(), False),
+        (lambda: noisy(GridShortestPath(3, 3), 1e-8), False),
+        (lambda: noisy(GridShortestPath(3, 3), 1e-6), False),
+        (lambda: noisy(GridShortestPath(3, 3), 1e-6, declared=True), True),
+        (lambda: noisy(knapsack(), 1e-8), False),
+        (lambda: noisy(knapsack(), 1e-6, declared=True), True),
     ],
     ids=["tight portfolio", "portfolio", "1e-8", "1e-6", "1e-6 declared", "max 1e-8", "max 1e-6"],
 )
-def test_what_was_decided_elsewhere_is_never_proved_impossible_or_farther(make) -> None:
+def test_what_was_decided_elsewhere_is_never_proved_impossible_or_farther(
+    make, coarse: bool
+) -> None:
     pipeline, x = make(), normal(40, 4, seed=6)
     for shift in (1, 11):
         others = torch.arange(40).roll(shift)
         wanted = cfopt.Absolute(pipeline.decide(x)[others])
-        assert set(cfopt.explain(x[others], pipeline, wanted).status) == {"already valid"}
+        there = set(cfopt.explain(x[others], pipeline, wanted, search=cfopt.CuttingPlane()).status)
+        # What is declared to be as coarse as the tolerance cannot be called valid.
+        assert there <= ({"already valid", "best effort"} if coarse else {"already valid"})
         e = cfopt.explain(x, pipeline, wanted, search=cfopt.CuttingPlane())
         distance = (x[others] - x).square().sum(1)
         false = [row for row in range(40) if e.status[row] == "proved infeasible"]

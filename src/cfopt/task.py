@@ -276,16 +276,20 @@ class Task:
         """Whether the criterion holds, `h <= tolerance * sum_j |price_j d_j|`, and by how much.
 
         Where the prices that count are 0 but for rounding, so is h. Where the rival may fall short
-        of the best decision, the criterion must hold against the best value there may be.
+        of the best decision, the criterion must hold against the best value there may be as well,
+        to within the same fraction of those terms or of the pivot's own, if these are larger.
         """
         direction = self.direction(prices, rival)
         terms = prices * direction
-        h = terms.sum(1)
+        h, size = terms.sum(1), terms.abs().sum(1)
+        rounding = self.rounding * self._largest(prices) * direction.abs().sum(1)
+        holds = h <= tolerance * size + rounding
         if shortfall is not None:
             against = [-multiple for multiple in self.criterion.multiples.get(Quantifier.EVERY, ())]
-            h = h + max(against, default=0.0) * shortfall.to(h)
-        rounding = self.rounding * self._largest(prices) * direction.abs().sum(1)
-        return Judgement(direction, h, h <= tolerance * terms.abs().sum(1) + rounding)
+            worst = h + max(against, default=0.0) * shortfall.to(h)
+            own = (prices * self.criterion.pivot(self.factual)).abs().sum(1)
+            holds &= worst <= tolerance * size.maximum(own) + rounding
+        return Judgement(direction, h, holds)
 
     def beats(
         self, prices: Tensor, left: Tensor, right: Tensor, blur: Tensor | float = 0.0

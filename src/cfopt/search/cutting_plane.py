@@ -92,6 +92,7 @@ class _Run:
         self.quick = replace(self.model.task, pipeline=task.pipeline)
         self.rows = list(range(len(task)))
         self.u: Array = np.zeros_like(self.model.origin)
+        self.rivals: dict[int, Tensor] = {}
         self.solves = np.zeros(len(task), dtype=np.int64)
         self.cuts = {row: CutRow(self.model, row, deadline) for row in self.rows}
         factual = self.model.task.factual.numpy()
@@ -124,6 +125,9 @@ class _Run:
         asked = [row for row in self.rows if row not in ended and row not in eased]
         if asked:
             self._ask(asked, ended, found)
+            blurred = self._blurred(sorted(found))
+            ended |= dict.fromkeys(blurred, "the contexts' own precision blurs the boundary")
+            found -= set(blurred)
             found |= self._look_beyond([row for row in asked if ended.get(row)], _INSIDE)
         if last:
             rest = [row for row in self.rows if row not in ended]
@@ -160,6 +164,7 @@ class _Run:
                 if self.proven[row]:
                     ended[row] = "" if good[i] else "the master's answer is not precise enough"
                     found |= {row} if good[i] else set()
+                    self.rivals[row] = rival.decisions[i]
                 self.proven[row] = True
             elif not self.cuts[row].knows(cut):
                 self.cuts[row].add(cut)
@@ -180,6 +185,20 @@ class _Run:
         else:
             self.cuts[row].add(cut)
 
+    def _blurred(self, rows: list[int]) -> list[int]:
+        """Of rows that hold in float64, those that do not in the contexts' and predictor's own."""
+        if not rows or self.model.task.origin.dtype == torch.float64:
+            return []
+        prices = self._deployed_prices(self.model.contexts(rows, self.u[rows]))
+        rivals = torch.stack([self.rivals[row] for row in rows])
+        holds = self.model.task[torch.tensor(rows)].judge(prices, rivals, TOLERANCE / 2).holds
+        return [row for row, good in zip(rows, holds.tolist(), strict=True) if not good]
+
+    def _deployed_prices(self, x: Tensor) -> Tensor:
+        """The prices of contexts as the predictor gives them, in float64 on the host."""
+        with torch.no_grad():
+            return self.quick.turned(self.quick.pipeline.predict(x).to("cpu", torch.float64))
+
     def _look_beyond(self, rows: list[int], factors: tuple[float, ...]) -> set[int]:
         """The nearest valid context that is some of the factors as far from x0, if any."""
         found: set[int] = set()
@@ -191,7 +210,7 @@ class _Run:
             x = self.model.contexts(left, factor * self.u[left])
             flat = x.flatten(1).double().cpu().numpy()
             change = (flat - self.model.origin[left]) / self.model.scale
-            prices = self.model.prices(left, change)
+            prices = self._deployed_prices(x)
             rival = task.rival(prices)
             self.solves[left] += int(task.calls_solver)
             good = task.judge(prices, rival.decisions, TOLERANCE / 2, rival.shortfall).holds

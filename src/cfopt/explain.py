@@ -89,6 +89,7 @@ def explain(
             search = _with_reference(search, known, remaining)
             points = _run(search, remaining, open_rows, on_progress)
             _settle(ledger, remaining, open_rows, points)
+    pipeline.problem.remember(ledger.decisions.numpy())
     return ledger.close(task)
 
 
@@ -150,6 +151,7 @@ def _pose(
     solved = problem.attempt(problem.prices(costs).to("cpu", torch.float64))
     failures = problem.audit(solved.decisions.numpy()) | solved.failures
     ledger.reject_each(failures, "the factual decision is unknown: ")
+    problem.remember(solved.decisions.numpy())
     factual = solved.decisions.to(costs)
     bound = criterion.bind(len(x), factual)
     faults = dict(enumerate(bound.faults(problem, factual, margin)))

@@ -150,6 +150,12 @@ class Problem(ABC):
     def faults(self, decisions: Array) -> list[str]:
         """For each row of `(B, m)` what keeps it out of Y, in words, or "" if it is in Y."""
 
+    def remember(self, decisions: Array) -> None:
+        """Take note of decisions that callers are given, `(B, m)`, to know them when they return.
+
+        For problems that cannot test every decision; rows that are not finite have none.
+        """
+
     def list_decisions(self, limit: int) -> Array | None:
         """Every decision, `(D, m)`; None if they are more than `limit` or cannot be listed."""
         return None
@@ -202,6 +208,7 @@ class Problem(ABC):
             row, reason = next(iter(solved.failures.items()))
             count = len(solved.failures)
             raise SolverError(f"No optimum for {count} of {len(costs)} rows. Row {row}: {reason}")
+        self.remember(solved.decisions.to("cpu", torch.float64).numpy())
         return solved.decisions
 
     def attempt(self, prices: Tensor) -> Solved:

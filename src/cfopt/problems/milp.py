@@ -220,6 +220,10 @@ class MILP(Problem):
 
     def optimise(self, prices: Array) -> Array:
         """One HiGHS solve a row; LPs restart from the last basis."""
+        return self.optimise_within(prices)[0]
+
+    def optimise_within(self, prices: Array) -> tuple[Array, Array]:
+        """The same, with what the bound of HiGHS leaves open where it stops at a gap."""
         if self._highs is None:
             self._highs = HighsModel(self._model, self.sense, self.gap, self.time_limit)
         fixed = self._model.lower[self._priced] == self._model.upper[self._priced]
@@ -232,7 +236,13 @@ class MILP(Problem):
                 f"the predicted costs (up to {predicted.min():.3g}) are too small beside the fixed "
                 f"ones (up to {largest.max():.3g}) for HiGHS to tell decisions apart; rescale them"
             )
-        return np.stack([self._highs.solve(self._priced, row)[self._priced] for row in varying])
+        decisions, missed = np.empty(prices.shape), np.zeros(len(prices))
+        for row, costs in enumerate(varying):
+            decisions[row] = self._highs.solve(self._priced, costs)[self._priced]
+            if self.gap > 0 and self._model.integer.any():
+                value = float(costs @ decisions[row])
+                missed[row] = max(0.0, self.sense.sign * (value - self._highs.bound))
+        return decisions, missed
 
     def faults(self, decisions: Array) -> list[str]:
         """What a decision breaks; columns that are no part of it may take any fitting value."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import highspy
 import numpy as np
@@ -46,6 +46,7 @@ class MILP(Problem):
     """
 
     rowwise = True
+    _exact: Self | None = None
 
     def __init__(
         self,
@@ -90,7 +91,6 @@ class MILP(Problem):
         within = (self._model.lower >= 0) & (self._model.upper <= 1) & self._model.integer
         self._binary = bool(within[self._priced].all())
         self._highs: HighsModel | None = None
-        self._exact: MILP | None = None
 
     @classmethod
     def from_file(
@@ -148,7 +148,7 @@ class MILP(Problem):
         """Whether every priced column is an integer between 0 and 1."""
         return self._binary
 
-    def exact(self) -> MILP:
+    def exact(self) -> Self:
         """The same model solved to a proven optimum, for verification."""
         if self.gap == 0:
             return self

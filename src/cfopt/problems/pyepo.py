@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from copy import copy
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -45,6 +45,7 @@ class PyEPOProblem(Problem):
     """
 
     rowwise = True
+    _exact: Self | None = None
 
     def __init__(
         self, optmodel: Any, binary: bool = False, *, tolerance: float | None = None
@@ -61,7 +62,6 @@ class PyEPOProblem(Problem):
         self._binary = binary
         self._solver = solver_of(optmodel)
         self._proves = False
-        self._exact: PyEPOProblem | None = None
         self._returned = Returned()
         self.tolerance = self._solver.tolerance if tolerance is None else float(tolerance)
         self.num_costs = int(optmodel.num_cost)
@@ -90,7 +90,7 @@ class PyEPOProblem(Problem):
         """PyEPO's full costs: the predicted ones added to what is fixed."""
         return costs if self._partial is None else self._partial(costs)
 
-    def exact(self) -> PyEPOProblem:
+    def exact(self) -> Self:
         """The same model, solved as exactly as its solver can."""
         if self._proves or self._solver.size is None:
             return self

@@ -303,4 +303,3 @@ def _room(decision: Array, lower: Any, upper: Any) -> tuple[Array, Array]:
     """A variable's bounds, cut down to a decision and what it may be off."""
     slack = FEASIBILITY_TOLERANCE * np.maximum(1.0, np.abs(decision))
     return np.maximum(lower, decision - slack), np.minimum(upper, decision + slack)
-

@@ -166,7 +166,7 @@ class Problem(ABC):
     def faults(self, decisions: Array) -> list[str]:
         """For each row of `(B, m)` what keeps it out of Y, in words, or "" if it is in Y."""
 
-    def remember(self, decisions: Array) -> None:
+    def remember(self, decisions: Array) -> None:  # noqa: B027 (most need not remember)
         """Take note of decisions that callers are given, `(B, m)`, to know them when they return.
 
         For problems that cannot test every decision; rows that are not finite have none.

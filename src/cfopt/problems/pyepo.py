@@ -151,7 +151,7 @@ class PyEPOProblem(Problem):
         if bound is not None:
             missed = max(0.0, self.sense.sign * (value - bound / scale))
         if not self._proves:
-            missed += solver.blur * (1.0 + float(np.abs(decision).sum()))
+            missed += solver.blur * (len(decision) + float(np.abs(decision).sum()))
         # Rounding alone is not a shortfall.
         rounding = _ROUNDING * float(np.abs(prices * decision).sum())
         return decision, missed if missed > rounding else 0.0

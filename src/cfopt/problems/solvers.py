@@ -35,8 +35,8 @@ class Solver:
 
     #: By what fraction of its value an answer may fall short where no bound can be had.
     tolerance = 0.0
-    #: What its tolerances, which do not scale with the costs, may hide: so much for each unit of a
-    #: decision.
+    #: What its tolerances, which do not scale with the costs, may hide: so much for each column,
+    #: and for each unit of a decision.
     blur = 0.0
     #: The size that the largest cost is scaled to where an optimum is to be proved; None as it is.
     size: float | None = None
@@ -141,7 +141,7 @@ class OrTools(Solver):
 
     tolerance = _USUAL_GAP
     size = 1.0
-    blur = 1e-6
+    blur = 1e-5  # CP-SAT within OR-Tools ignores costs below it
 
     @contextmanager
     def proving(self) -> Iterator[None]:
@@ -186,22 +186,21 @@ class OrTools(Solver):
 
     def admits(self, decisions: Array) -> list[bool | None]:
         """By a copy of the model whose variables have no room but for the decision."""
+        return [self._admits(decision) for decision in decisions]
+
+    def _admits(self, decision: Array) -> bool | None:
+        # A copy for each: SCIP takes a variable for binary once its bounds have been 0 and 1.
         model = self.model.copy()
         columns, solver = model._vars_list, model._model
         solver.Objective().Clear()
         lower, upper = ([getattr(column, end)() for column in columns] for end in ("Lb", "Ub"))
-        answers: list[bool | None] = []
-        for decision in decisions:
-            least, most = _room(decision, lower, upper)
-            if (least > most).any():
-                answers.append(False)
-                continue
-            for column, low, high in zip(columns, least.tolist(), most.tolist(), strict=True):
-                column.SetBounds(low, high)
-            status = solver.Solve()
-            known = {solver.OPTIMAL: True, solver.FEASIBLE: True, solver.INFEASIBLE: False}
-            answers.append(known.get(status))
-        return answers
+        least, most = _room(decision, lower, upper)
+        if (least > most).any():
+            return False
+        for column, low, high in zip(columns, least.tolist(), most.tolist(), strict=True):
+            column.SetBounds(low, high)
+        known = {solver.OPTIMAL: True, solver.FEASIBLE: True, solver.INFEASIBLE: False}
+        return known.get(solver.Solve())
 
 
 class CpSat(Solver):
@@ -279,10 +278,10 @@ class _WithoutGap:
         self._solver = solver
 
     def Solve(self) -> Any:  # noqa: N802 (the name is that of OR-Tools)
-        from ortools.linear_solver.pywraplp import MPSolverParameters
+        from ortools.linear_solver import pywraplp
 
-        parameters = MPSolverParameters()
-        parameters.SetDoubleParam(MPSolverParameters.RELATIVE_MIP_GAP, 0.0)
+        parameters = pywraplp.MPSolverParameters()
+        parameters.SetDoubleParam(parameters.RELATIVE_MIP_GAP, 0.0)
         return self._solver.Solve(parameters)
 
     def __getattr__(self, name: str) -> Any:

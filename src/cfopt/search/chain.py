@@ -54,8 +54,8 @@ class Chain(Search):
         for k, search in enumerate(self.searches):
             last = k == len(self.searches) - 1
             if self.time_limit is not None:
-                left = max(_NO_TIME, began + self.time_limit - time.monotonic())
-                search = Within(search, left if last else left / 2)
+                time_left = max(_NO_TIME, began + self.time_limit - time.monotonic())
+                search = Within(search, time_left if last else time_left / 2)
             left: list[_Pending] = []
             for progress in search.steps(task[rows]):
                 step += 1

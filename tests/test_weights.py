@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from cfopt.errors import InputError
-from cfopt.generative import PCA, CompactVAE, ConvolutionalVAE, TabularVAE
+from cfopt.generative import PCA, CompactVAE, ConvolutionalVAE, TabularVAE, load_published
 from cfopt.weights import load_module, read, save_module, write
 
 CLASSES: dict[str, type[nn.Module]] = {
@@ -323,3 +323,64 @@ def test_tensors_keep_their_dtype_and_shape(tmp_path: Path) -> None:
     for name, value in tensors.items():
         assert found[name].dtype == value.dtype
         assert torch.equal(found[name], value)
+
+
+class _AuthorsVAE(nn.Module):
+    """The layers of the authors' network for images of 16 x 32, under their names."""
+
+    def __init__(self, latent_dim: int) -> None:
+        super().__init__()
+        self.encoder, self.decoder = nn.Module(), nn.Module()
+        widths = [3, 32, 64, 128, 256]
+        for k in range(4):
+            down = nn.Conv2d(widths[k], widths[k + 1], 4, 2, 1)
+            up = nn.ConvTranspose2d(widths[4 - k], widths[3 - k], 4, 2, 1)
+            self.encoder.add_module(f"conv{k + 1}", down)
+            self.decoder.add_module(f"conv{k + 1}", up)
+        self.encoder.fc1 = nn.Linear(2 * 256, 512)
+        self.encoder.fc21 = nn.Linear(512, latent_dim)
+        self.encoder.fc22 = nn.Linear(512, latent_dim)
+        self.decoder.fc1 = nn.Linear(latent_dim, 512)
+        self.decoder.fc2 = nn.Linear(512, 2 * 256)
+
+    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        for k in (1, 2, 3, 4):
+            x = torch.relu(self.encoder.get_submodule(f"conv{k}")(x))
+        x = torch.relu(self.encoder.fc1(x.flatten(1)))
+        return self.encoder.fc21(x), self.encoder.fc22(x)
+
+    def decode(self, z: Tensor) -> Tensor:
+        x = torch.relu(self.decoder.fc2(torch.relu(self.decoder.fc1(z)))).view(-1, 256, 1, 2)
+        for k in (1, 2, 3):
+            x = torch.relu(self.decoder.get_submodule(f"conv{k}")(x))
+        return torch.sigmoid(self.decoder.conv4(x))
+
+
+def test_published_weights_of_the_papers_vae_do_here_what_they_do_there(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    theirs = _AuthorsVAE(5)
+    torch.save(theirs.state_dict(), tmp_path / "vae.pth")
+    state = torch.load(tmp_path / "vae.pth", weights_only=True)
+    assert len(state) == 26
+    assert len(state.keys() - ConvolutionalVAE(5, 16, 32).state_dict().keys()) == 16
+    save_file(state, tmp_path / "vae.safetensors")
+    before = torch.get_rng_state()
+    ours = load_published(tmp_path / "vae.safetensors", 16, 32)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not ours.training
+    x, z = torch.rand(2, 3, 16, 32), torch.randn(2, 5)
+    with torch.no_grad():
+        mean, log_variance = theirs.encode(x)
+        assert torch.allclose(ours.distribution(x).mean, mean, atol=1e-6)
+        assert torch.allclose(ours.distribution(x).log_variance, log_variance, atol=1e-6)
+        assert torch.allclose(ours.decode(z), theirs.decode(z), atol=1e-6)
+
+
+def test_other_weights_are_not_taken_for_those_of_the_papers_vae(tmp_path: Path) -> None:
+    state = _AuthorsVAE(5).state_dict()
+    save_file(state, tmp_path / "v.safetensors")
+    with pytest.raises(InputError, match="do not fit the paper's VAE for images of 96 x 96"):
+        load_published(tmp_path / "v.safetensors")
+    save_file({"weight": torch.ones(2)}, tmp_path / "w.safetensors")
+    with pytest.raises(InputError, match=r"encoder\.fc21\.weight among them; got weight"):
+        load_published(tmp_path / "w.safetensors")

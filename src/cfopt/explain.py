@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cfopt.affine_task import AffineTask
 from cfopt.contexts import Contexts, check_predictor
 from cfopt.criteria import Absolute, Criterion
 from cfopt.deployed import deployed
@@ -25,9 +26,9 @@ from cfopt.pipeline import Pipeline
 from cfopt.plausibility import Plausibility
 from cfopt.problems.base import same_decision
 from cfopt.proximity import L2, Latent, Proximity
-from cfopt.search import Auto, Chain, Donors, Polished, Reference, Search, Sequential
+from cfopt.search import Auto, Chain, Donors, Enumeration, Polished, Reference, Search, Sequential
 from cfopt.task import Task
-from cfopt.types import Points, Progress, Status, counted
+from cfopt.types import Points, Progress, Quantifier, Status, counted
 from cfopt.verify import recheck, verify
 from cfopt.wording import BY_THE_MODEL, answer, impossible, miss, nearness
 
@@ -89,6 +90,7 @@ def explain(
             search = _with_reference(search, known, remaining)
             points = _run(search, remaining, open_rows, on_progress)
             _settle(ledger, remaining, open_rows, points)
+    pipeline.problem.remember(ledger.decisions.numpy())
     return ledger.close(task)
 
 
@@ -150,6 +152,7 @@ def _pose(
     solved = problem.attempt(problem.prices(costs).to("cpu", torch.float64))
     failures = problem.audit(solved.decisions.numpy()) | solved.failures
     ledger.reject_each(failures, "the factual decision is unknown: ")
+    problem.remember(solved.decisions.numpy())
     factual = solved.decisions.to(costs)
     bound = criterion.bind(len(x), factual)
     faults = dict(enumerate(bound.faults(problem, factual, margin)))
@@ -230,6 +233,7 @@ def _settle(ledger: Ledger, task: Task, rows: Tensor, points: Points) -> None:
     optimal = is_optimal(loss, proof.bound.to(loss)).tolist()
     valid, tie, steps = verdict.valid.tolist(), verdict.tie.tolist(), points.steps.tolist()
     violation, unbeaten = verdict.violation.tolist(), verdict.unbeaten.tolist()
+    unknown = _unproved(task)
     moved = [""] * len(rows)
     if ledger.codes is not None:
         model_alone = ledger.codes[rows].moved(task.factual).tolist()
@@ -237,7 +241,7 @@ def _settle(ledger: Ledger, task: Task, rows: Tensor, points: Points) -> None:
     for i, row in enumerate(rows.tolist()):
         if valid[i]:
             what = answer(task.criterion, tie[i], unbeaten[i])
-            how_near = nearness(float(loss[i]), float(proof.bound[i]), optimal[i])
+            how_near = nearness(float(loss[i]), float(proof.bound[i]), optimal[i]) or unknown
             ledger.settle(row, Status.VALID, what + how_near + moved[i])
             continue
         if i in proof.clashes:
@@ -249,7 +253,19 @@ def _settle(ledger: Ledger, task: Task, rows: Tensor, points: Points) -> None:
         ledger.settle(
             row,
             Status.BEST_EFFORT,
-            f"no valid context found in {taken}{note}; at the nearest miss {lacking}{moved[i]}",
+            f"no valid context found in {taken}{note}; at the nearest miss {lacking}"
+            f"{unknown}{moved[i]}",
         )
     ledger.record(rows, x, loss, verdict, points)
     ledger.prove(rows, proof)
+
+
+def _unproved(task: Task) -> str:
+    """Why nothing is proved of nearer contexts although the predictor is affine; "" if it can be.
+
+    To follow an answer.
+    """
+    if Quantifier.SOME not in task.criterion.multiples or AffineTask.refusal(task):
+        return ""
+    reason, *_ = Enumeration().refusal(task).split("; use")
+    return f"; nothing is proved of nearer ones, since {reason}" if reason else ""

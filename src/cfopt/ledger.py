@@ -49,6 +49,11 @@ class Ledger:
         rows = [row for row, status in enumerate(self._status) if status is None]
         return torch.tensor(rows, dtype=torch.long, device=self._x.device)
 
+    @property
+    def decisions(self) -> Tensor:
+        """The solver's decision in each row's context, `(B, m)` in float64; NaN where unknown."""
+        return self._decision
+
     def settle(self, row: int, status: Status, message: str) -> None:
         """Close an open row."""
         if self._status[row] is None:

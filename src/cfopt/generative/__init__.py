@@ -4,6 +4,7 @@ from cfopt.generative.base import GenerativeModel, check_generative, reconstruct
 from cfopt.generative.cost_aware import Terms, divergence, terms
 from cfopt.generative.pca import PCA
 from cfopt.generative.progress import ProgressBar
+from cfopt.generative.published import load_published
 from cfopt.generative.reports import Batch, Epoch
 from cfopt.generative.tabular import TabularVAE
 from cfopt.generative.train import Training, active_latents, train
@@ -25,6 +26,7 @@ __all__ = [
     "active_latents",
     "check_generative",
     "divergence",
+    "load_published",
     "reconstruct",
     "terms",
     "train",

@@ -90,6 +90,8 @@ class VAE(nn.Module, ABC):
 class ConvolutionalVAE(VAE):
     """The paper's network: four convolutions, and four transposed ones (Appendix B.1).
 
+    Weights of the authors' own network have other names; `load_published` reads them.
+
     Arguments:
         latent_dim: n_z.
         height, width: of the images, multiples of 16.

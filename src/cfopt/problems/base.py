@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
@@ -20,6 +22,8 @@ from cfopt.types import Array, Indices, Sense
 #: How far a decision may break a constraint, and an integer column miss an integer, as a part of
 #: its size (at least of 1).
 FEASIBILITY_TOLERANCE = 1e-6
+#: Why rows fail that are asked for after the deadline.
+TIME_IS_UP = "time is up"
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,8 @@ class Problem(ABC):
     rowwise: bool = False
     #: By what fraction of its value an answer of `optimise` may fall short of the best one.
     tolerance: float = 0.0
+    #: After this moment of `time.monotonic`, rows fail instead of being solved.
+    deadline: float = math.inf
     _decision_names: tuple[str, ...] | None = None
 
     @property
@@ -126,6 +132,16 @@ class Problem(ABC):
         other._decision_names = given
         return other
 
+    def until(self, deadline: float) -> Self:
+        """The same problem until a moment of `time.monotonic`; rows asked later fail.
+
+        A solve that has begun is not stopped.
+        """
+        other = copy(self)
+        other.deadline = min(self.deadline, deadline)
+        other.__dict__.pop("_exact", None)  # which may have been made without a deadline
+        return other
+
     def prices(self, costs: Tensor) -> Tensor:
         """The objective coefficient of each decision column: `(B, num_costs) -> (B, m)`."""
         return costs
@@ -149,6 +165,12 @@ class Problem(ABC):
     @abstractmethod
     def faults(self, decisions: Array) -> list[str]:
         """For each row of `(B, m)` what keeps it out of Y, in words, or "" if it is in Y."""
+
+    def remember(self, decisions: Array) -> None:  # noqa: B027 (most need not remember)
+        """Take note of decisions that callers are given, `(B, m)`, to know them when they return.
+
+        For problems that cannot test every decision; rows that are not finite have none.
+        """
 
     def list_decisions(self, limit: int) -> Array | None:
         """Every decision, `(D, m)`; None if they are more than `limit` or cannot be listed."""
@@ -202,6 +224,7 @@ class Problem(ABC):
             row, reason = next(iter(solved.failures.items()))
             count = len(solved.failures)
             raise SolverError(f"No optimum for {count} of {len(costs)} rows. Row {row}: {reason}")
+        self.remember(solved.decisions.to("cpu", torch.float64).numpy())
         return solved.decisions
 
     def attempt(self, prices: Tensor) -> Solved:
@@ -224,19 +247,25 @@ class Problem(ABC):
         failures: dict[int, str] = {}
         if len(prices) == 0:
             return decisions, shortfall, failures
-        if not self.rowwise:
+        if not self.rowwise and not self._late():
             try:
                 return *self.optimise_within(prices), failures
             except SolverError as error:
                 if len(prices) == 1:
                     return decisions, shortfall, {0: str(error)}
         for row in range(len(prices)):
+            if self._late():
+                failures |= dict.fromkeys(range(row, len(prices)), TIME_IS_UP)
+                break
             try:
                 one, missed = self.optimise_within(prices[row : row + 1])
                 decisions[row], shortfall[row] = one[0], missed[0]
             except SolverError as error:
                 failures[row] = str(error)
         return decisions, shortfall, failures
+
+    def _late(self) -> bool:
+        return self.deadline < math.inf and time.monotonic() > self.deadline
 
     def is_feasible(self, decisions: Tensor | ArrayLike) -> Tensor:
         """Whether the problem could return each decision: `(B, m) -> (B,)`."""

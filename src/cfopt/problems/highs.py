@@ -187,6 +187,8 @@ class HighsModel:
         values = np.array(solution.col_value)
         nearest = values.round()
         snap = self._integer | (np.abs(values - nearest) <= _SNAP)
+        #: What no solution can be better than, for the last costs; of mixed-integer models.
+        self.bound = float(highs.getInfo().mip_dual_bound) / scale
         return np.where(snap, nearest, values) + 0.0  # + 0.0 turns -0.0 into 0.0
 
     def ray(self, columns: NDArray[np.int32], costs: Array) -> Array | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import highspy
 import numpy as np
@@ -46,6 +46,7 @@ class MILP(Problem):
     """
 
     rowwise = True
+    _exact: Self | None = None
 
     def __init__(
         self,
@@ -90,7 +91,6 @@ class MILP(Problem):
         within = (self._model.lower >= 0) & (self._model.upper <= 1) & self._model.integer
         self._binary = bool(within[self._priced].all())
         self._highs: HighsModel | None = None
-        self._exact: MILP | None = None
 
     @classmethod
     def from_file(
@@ -148,7 +148,7 @@ class MILP(Problem):
         """Whether every priced column is an integer between 0 and 1."""
         return self._binary
 
-    def exact(self) -> MILP:
+    def exact(self) -> Self:
         """The same model solved to a proven optimum, for verification."""
         if self.gap == 0:
             return self
@@ -220,36 +220,42 @@ class MILP(Problem):
 
     def optimise(self, prices: Array) -> Array:
         """One HiGHS solve a row; LPs restart from the last basis."""
-        if self._highs is None:
-            self._highs = HighsModel(self._model, self.sense, self.gap, self.time_limit)
-        varying = self._varying(prices)
-        return np.stack([self._highs.solve(self._priced, row)[self._priced] for row in varying])
+        return self.optimise_within(prices)[0]
 
     def optimise_within(self, prices: Array) -> tuple[Array, Array]:
-        """Proven optima, unless predicted costs drown beside fixed ones in HiGHS's tolerances.
+        """The same, with what HiGHS leaves open: where it stops at a gap, by its bound.
 
-        On the boundary where predicted costs vanish the answer is as good as the fixed ones say;
-        where nothing but the drowned ones decides, there is none.
+        Predicted costs may drown beside fixed ones in its tolerances. On the boundary where they
+        vanish the answer is as good as the fixed ones say; where nothing but the drowned ones
+        decides, there is none.
         """
-        decisions, varying = self.optimise(prices), self._varying(prices)
-        largest = np.abs(varying).max(axis=1)
-        predicted = np.abs(varying[:, : self.num_costs]).max(axis=1)
+        if self._highs is None:
+            self._highs = HighsModel(self._model, self.sense, self.gap, self.time_limit)
+        fixed = self._model.lower[self._priced] == self._model.upper[self._priced]
+        varying = np.where(fixed, 0.0, prices)  # what cannot vary decides nothing
+        decisions, shortfall = np.empty(prices.shape), np.zeros(len(prices))
+        for row, costs in enumerate(varying):
+            decisions[row] = self._highs.solve(self._priced, costs)[self._priced]
+            if self.gap > 0 and self._model.integer.any():
+                value = float(costs @ decisions[row])
+                shortfall[row] = max(0.0, self.sense.sign * (value - self._highs.bound))
+        return decisions, shortfall + self._drowned(varying, decisions)
+
+    def _drowned(self, prices: Array, decisions: Array) -> Array:
+        """What HiGHS cannot tell apart where predicted costs are tiny: `(B, m) -> (B,)`."""
+        largest = np.abs(prices).max(axis=1)
+        predicted = np.abs(prices[:, : self.num_costs]).max(axis=1)
         # Below rounding they are 0.
         drowned = (predicted > 1e-12 * largest) & (predicted < _RESOLUTION * largest)
         span = self._model.upper[self._priced] - self._model.lower[self._priced]
         spans = np.where(np.isfinite(span), span, np.abs(decisions)).sum(axis=1)
-        shortfall = np.where(drowned, SOLVER_TOLERANCE * largest * spans, 0.0)
-        if (shortfall > FEASIBILITY_TOLERANCE * np.abs(varying * decisions).sum(axis=1)).any():
+        missed: Array = np.where(drowned, SOLVER_TOLERANCE * largest * spans, 0.0)
+        if (missed > FEASIBILITY_TOLERANCE * np.abs(prices * decisions).sum(axis=1)).any():
             raise SolverError(
                 f"the predicted costs (up to {predicted.min():.3g}) are too small beside the fixed "
                 f"ones (up to {largest.max():.3g}) for HiGHS to tell decisions apart; rescale them"
             )
-        return decisions, shortfall
-
-    def _varying(self, prices: Array) -> Array:
-        """The prices of columns that can vary, 0 for the others: they decide nothing."""
-        fixed = self._model.lower[self._priced] == self._model.upper[self._priced]
-        return np.where(fixed, 0.0, prices)
+        return missed
 
     def faults(self, decisions: Array) -> list[str]:
         """What a decision breaks; columns that are no part of it may take any fitting value."""

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from cfopt.errors import InputError, SolverError
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem
+from cfopt.problems.returned import Returned
 from cfopt.types import Array, Sense
 
 Solver = Callable[[Any], Any]
@@ -29,7 +30,9 @@ class Oracle(Problem):
         num_costs: n.
         sense: "min" or "max".
         is_feasible: tells for one decision, an array `(n,)`, whether the solver could return it.
-            Without it, a binary decision is tried: costs `1 - 2 y` make it the only optimum.
+            Without it, decisions that `solve` or `decide` returned are known again (the latest
+            ones, up to a million numbers), and a binary decision is tried: costs `1 - 2 y` make it
+            the only optimum.
         batched: whether the function takes a batch; else it is called row by row.
         tensors: whether the function takes torch tensors (float64, on the CPU); else NumPy arrays.
         time_limit: seconds for one call. A call that takes longer is abandoned, not stopped:
@@ -66,6 +69,7 @@ class Oracle(Problem):
         self._batched = batched
         self.rowwise = not batched
         self._tensors = tensors
+        self._returned = Returned()
 
     @property
     def binary(self) -> bool:
@@ -79,10 +83,18 @@ class Oracle(Problem):
         return np.stack([self._ask(row) for row in prices])
 
     def faults(self, decisions: Array) -> list[str]:
-        """By the user's test, or by trying a binary decision."""
-        if self._is_feasible is None:
-            return try_binary(self, decisions)
-        return [self._test(row) for row in decisions]
+        """By the user's test; without one it must have been returned, or be binary to be tried."""
+        if self._is_feasible is not None:
+            return [self._test(row) for row in decisions]
+        known = self._returned.knows(decisions)
+        return [
+            "" if known[row] else try_binary(self, decisions[row : row + 1])[0]
+            for row in range(len(decisions))
+        ]
+
+    def remember(self, decisions: Array) -> None:
+        """A decision that the solver has returned is feasible by definition."""
+        self._returned.add(decisions)
 
     def audit(self, decisions: Array) -> dict[int, str]:
         """Answers that the user's own test refuses."""
@@ -119,23 +131,29 @@ class Oracle(Problem):
 def try_binary(problem: Problem, decisions: Array) -> list[str]:
     """Whether each decision is in Y, by making it the only optimum: prices `1 - 2 y`.
 
-    For binary y and y', `<1 - 2 y, y'>` is the number of entries in which they differ, less the
-    entries of y: smallest at y' = y.
+    For binary y and y' between 0 and 1, `<1 - 2 y, y'>` is the distance of y' from y less the sum
+    of y: smallest at y' = y, and nowhere else.
     """
-    faults = []
-    for decision in decisions:
-        if (np.abs(decision * (1 - decision)) > FEASIBILITY_TOLERANCE).any():
-            faults.append("is not binary, and whether it is feasible is then unknown")
-            continue
-        prices = problem.sense.sign * (1 - 2 * decision.round())
-        try:
-            best = problem.optimise(prices[None])[0]
-        except SolverError as error:
-            faults.append(f"cannot be tried: {error}")
-            continue
-        same = np.abs(best - decision).max() <= FEASIBILITY_TOLERANCE
-        faults.append("" if same else "is never returned by the solver, whatever the costs")
-    return faults
+    return [_try(problem, decision) for decision in decisions]
+
+
+def _try(problem: Problem, decision: Array) -> str:
+    tolerance = FEASIBILITY_TOLERANCE
+    unknown = (
+        "and whether it is feasible is not known: it would have to be one that this problem has "
+        "returned (by solve, or a pipeline's decide), or to be tested by is_feasible of an Oracle"
+    )
+    if (np.abs(decision * (1 - decision)) > tolerance).any():
+        return f"is not binary, {unknown}"
+    try:
+        best = problem.optimise(problem.sense.sign * (1 - 2 * decision.round())[None])[0]
+    except SolverError as error:
+        return f"cannot be tried: {error}"
+    if np.abs(best - decision).max() <= tolerance:
+        return ""
+    if (best < -tolerance).any() or (best > 1 + tolerance).any():
+        return f"is one of others that are not binary, {unknown}"
+    return "is never returned by the solver, whatever the costs"
 
 
 def _within(seconds: float | None, function: Solver, argument: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from cfopt.search.base import Search
+from cfopt.search.base import Search, check_time_limit
 from cfopt.search.chain import Chain, Polished
 from cfopt.search.closed_form import ClosedForm
 from cfopt.search.cutting_plane import CuttingPlane
@@ -28,6 +28,8 @@ class Auto(Search):
     Arguments:
         cutting_plane, enumeration, sequential, mdmm: the searches, with the knobs of one's choice.
         latent: the sequential search among codes.
+        time_limit: seconds for all rows and searches together; rows without an answer by then end
+            as best effort. A solve that has begun is not stopped.
     """
 
     cutting_plane: CuttingPlane = field(default_factory=CuttingPlane)
@@ -40,6 +42,10 @@ class Auto(Search):
         )
     )
     mdmm: MDMM = field(default_factory=lambda: MDMM(max_steps=1000))
+    time_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        check_time_limit(self, self.time_limit)
 
     def plan(self, task: Task) -> Chain:
         """What is tried, in this order."""
@@ -54,4 +60,4 @@ class Auto(Search):
 
     def steps(self, task: Task) -> Iterator[Progress]:
         """As planned."""
-        yield from self.plan(task).steps(task)
+        yield from replace(self.plan(task), time_limit=self.time_limit).steps(task)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from cfopt.search.base import Search
+from cfopt.search.base import Search, check_time_limit
+from cfopt.search.within import Within
 from cfopt.task import Task
 from cfopt.types import Points, Progress
 from cfopt.verify import verify
+
+#: A time limit for what has none left, in seconds.
+_NO_TIME = 1e-9
 
 
 @dataclass(frozen=True)
@@ -23,9 +28,15 @@ class Chain(Search):
 
     Arguments:
         searches: in their order.
+        time_limit: seconds for all of them. Each may take half of what is left, the last one all
+            of it; rows end with what they have. A solve that has begun is not stopped.
     """
 
     searches: tuple[Search, ...]
+    time_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        check_time_limit(self, self.time_limit)
 
     def refusal(self, task: Task) -> str:
         """What any of the searches has against the task."""
@@ -39,8 +50,12 @@ class Chain(Search):
         rows = torch.arange(len(task), device=task.origin.device)
         before: _Pending | None = None
         step = 0
+        began = time.monotonic()
         for k, search in enumerate(self.searches):
             last = k == len(self.searches) - 1
+            if self.time_limit is not None:
+                time_left = max(_NO_TIME, began + self.time_limit - time.monotonic())
+                search = Within(search, time_left if last else time_left / 2)
             left: list[_Pending] = []
             for progress in search.steps(task[rows]):
                 step += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,13 +12,16 @@ import torch
 from torch import Tensor
 
 from cfopt.errors import InputError
-from cfopt.search.base import Search
+from cfopt.problems.base import TIME_IS_UP
+from cfopt.search.base import Search, check_time_limit
 from cfopt.search.projection import project
 from cfopt.task import TOLERANCE, Task
 from cfopt.types import Moving, Points, Progress
 
 #: Steps between two reports when no row finishes.
 _REPORT_EVERY = 50
+#: Seconds after which there is a report in any case.
+_REPORT_AFTER = 1.0
 #: A row whose values are no longer finite can do no harm (no comparison with NaN holds), so it is
 #: looked for now and then only.
 _LOOK_FOR_NAN_EVERY = 16
@@ -58,6 +62,8 @@ class MDMM(Search):
         improvement: u; a valid step improves if its loss is below u times that of the last one.
         counting: which steps are idle.
         trace: whether to keep loss, h and lambda of every step.
+        time_limit: seconds after which every row ends with what it has found; looked at between
+            steps.
     """
 
     step: float = 0.01
@@ -67,6 +73,7 @@ class MDMM(Search):
     improvement: float = 0.9
     counting: Counting = Counting.VALID_STEPS
     trace: bool = False
+    time_limit: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("step", "damping", "max_steps", "patience", "improvement"):
@@ -85,13 +92,18 @@ class MDMM(Search):
             if not met:
                 raise InputError(f"MDMM needs {need}; got {self}.")
         object.__setattr__(self, "counting", Counting(self.counting))
+        check_time_limit(self, self.time_limit)
 
     def steps(self, task: Task) -> Iterator[Progress]:
         """Take steps together until each row has run out of patience or of steps."""
         run = _Run(self, task)
+        began = reported = time.monotonic()
         for k in range(1, self.max_steps + 1):
-            finished = run.advance(k)
-            if finished is not None or k % _REPORT_EVERY == 0:
+            now = time.monotonic()
+            late = self.time_limit is not None and now > began + self.time_limit
+            finished = run.advance(k, late)
+            if finished is not None or k % _REPORT_EVERY == 0 or now > reported + _REPORT_AFTER:
+                reported = now
                 yield Progress(k, len(run.rows), len(task), finished, Moving(run.rows, run.x))
             if not len(run.rows):
                 return
@@ -120,8 +132,8 @@ class _Run:
         self.least_h = self.best_loss.clone()
         self.history: list[Tensor] = []  # blocks of (steps, rows, 3)
 
-    def advance(self, k: int) -> Points | None:
-        """Take step k; return the rows that end with it, if any."""
+    def advance(self, k: int, late: bool = False) -> Points | None:
+        """Take step k, the last if it is late; return the rows that end with it, if any."""
         task, knobs = self.task, self.knobs
         point = self.x.requires_grad_()
         with torch.enable_grad():  # whatever mode the caller is in
@@ -147,7 +159,7 @@ class _Run:
         self.multiplier = torch.add(self.multiplier, g, alpha=knobs.step)
         if self.slack is not None:
             self.slack = self.slack - 2 * knobs.step * weight * self.slack
-        return self._finish(k, h, rival.failures)
+        return self._finish(k, h, rival.failures, late)
 
     def _candidate(
         self, point: Tensor, x: Tensor, h: Tensor, holds: Tensor, loss: Tensor
@@ -177,7 +189,7 @@ class _Run:
         counted = holds if self.knobs.counting is Counting.VALID_STEPS else found
         self.idle = (self.idle + counted).masked_fill_(improves, 0)
 
-    def _finish(self, k: int, h: Tensor, failures: dict[int, str]) -> Points | None:
+    def _finish(self, k: int, h: Tensor, failures: dict[int, str], late: bool) -> Points | None:
         """Take the rows that are done out of the batch."""
         done = self.idle >= self.knobs.patience
         notes = dict(failures)
@@ -186,7 +198,9 @@ class _Run:
             done |= broken
             for row in broken.nonzero().flatten().tolist():
                 notes.setdefault(row, "its costs overflowed or became NaN")
-        if k == self.knobs.max_steps:
+        if late:
+            notes = {row: notes.get(row, TIME_IS_UP) for row in range(len(h))}
+        if late or k == self.knobs.max_steps:
             done[:] = True
         elif failures:
             done[list(failures)] = True

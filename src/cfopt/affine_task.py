@@ -41,7 +41,8 @@ class AffineTask:
         self._steepest: Array = self._steepness.max(axis=0)
         self.prices0: Array = self.origin @ found.weight.T + found.bias
         #: What prices are sums of, which says how exactly they are known; (B, m).
-        self.sizes: Array = np.abs(self.origin) @ np.abs(found.weight).T + np.abs(found.bias)
+        self._weight, self._constant = np.abs(found.weight).T, np.abs(found.bias)
+        self.sizes: Array = np.abs(self.origin) @ self._weight + self._constant
         self.eps = float(torch.finfo(task.origin.dtype).eps)
         criterion, factual = self.task.criterion, self.task.factual
         self._anchor: Array = criterion.anchor(factual).numpy()
@@ -85,6 +86,11 @@ class AffineTask:
     def prices(self, rows: list[int], u: Array) -> Tensor:
         """Turned prices after changes: `(R, p) -> (R, m)`."""
         return torch.from_numpy(self.prices0[rows] + u @ self.slopes.T)
+
+    def sizes_at(self, rows: list[int], u: Array) -> Array:
+        """What prices are sums of after changes: `(R, p) -> (R, m)`."""
+        sizes: Array = np.abs(self.origin[rows] + self.scale * u) @ self._weight + self._constant
+        return sizes
 
     def multiples(self, quantifier: Quantifier) -> tuple[float, ...]:
         """The criterion's multiples of y, as in `Criterion.multiples`."""

@@ -26,8 +26,11 @@ _WORTH_A_CUT = 1e-10
 _EASE = TOLERANCE / 4
 #: Where to look for a valid context when stopped early: this many times the last master's change.
 _BEYOND = (1.0, 1.02, 1.1, 1.3, 1.7, 2.5, 4.0)
-#: Likewise where a row ended on a boundary that the solver or rounding cannot resolve.
-_INSIDE = (1.0, *(1 + 10.0**k for k in range(-9, -2)))
+#: How far inside to look where a row ended on a boundary that solver or rounding cannot resolve, as
+#: fractions of the terms that a cut compares at x0.
+_INSIDE = (0.0, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4)
+#: Prices that are this many times smaller than what they are sums of have lost as many digits.
+_CANCELLED = 4.0
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,6 @@ class _Run:
         self.quick = replace(self.model.task, pipeline=task.pipeline)
         self.rows = list(range(len(task)))
         self.u: Array = np.zeros_like(self.model.origin)
-        self.rivals: dict[int, Tensor] = {}
         self.solves = np.zeros(len(task), dtype=np.int64)
         self.cuts = {row: CutRow(self.model, row, deadline) for row in self.rows}
         factual = self.model.task.factual.numpy()
@@ -128,11 +130,11 @@ class _Run:
             blurred = self._blurred(sorted(found))
             ended |= dict.fromkeys(blurred, "the contexts' own precision blurs the boundary")
             found -= set(blurred)
-            found |= self._look_beyond([row for row in asked if ended.get(row)], _INSIDE)
+            found |= self._step_inside([row for row in asked if ended.get(row)])
         if last:
             rest = [row for row in self.rows if row not in ended]
             ended |= dict.fromkeys(rest, f"time or rounds were up after {counted(k, 'round')}")
-            found |= self._look_beyond(rest, _BEYOND)
+            found |= self._look_beyond(rest)
         return self._finish(k, ended, found)
 
     def _ask(self, rows: list[int], ended: dict[int, str], found: set[int]) -> None:
@@ -164,7 +166,6 @@ class _Run:
                 if self.proven[row]:
                     ended[row] = "" if good[i] else "the master's answer is not precise enough"
                     found |= {row} if good[i] else set()
-                    self.rivals[row] = rival.decisions[i]
                 self.proven[row] = True
             elif not self.cuts[row].knows(cut):
                 self.cuts[row].add(cut)
@@ -186,40 +187,60 @@ class _Run:
             self.cuts[row].add(cut)
 
     def _blurred(self, rows: list[int]) -> list[int]:
-        """Of rows that hold in float64, those that do not in the contexts' and predictor's own."""
+        """Of rows that hold in float64, those that do not in the contexts' and predictor's own.
+
+        Only where prices are small beside what they are sums of can it make a difference that
+        verification does not grant; a solve tells.
+        """
         if not rows or self.model.task.origin.dtype == torch.float64:
             return []
-        prices = self._deployed_prices(self.model.contexts(rows, self.u[rows]))
-        rivals = torch.stack([self.rivals[row] for row in rows])
-        holds = self.model.task[torch.tensor(rows)].judge(prices, rivals, TOLERANCE / 2).holds
-        return [row for row, good in zip(rows, holds.tolist(), strict=True) if not good]
+        prices = np.abs(self.model.prices(rows, self.u[rows]).numpy()).max(axis=1)
+        small = self.model.sizes_at(rows, self.u[rows]).max(axis=1) > _CANCELLED * prices
+        doubtful = [row for row, doubt in zip(rows, small.tolist(), strict=True) if doubt]
+        return sorted(set(doubtful) - self._move(doubtful, self.u[doubtful]))
 
     def _deployed_prices(self, x: Tensor) -> Tensor:
         """The prices of contexts as the predictor gives them, in float64 on the host."""
         with torch.no_grad():
             return self.quick.turned(self.quick.pipeline.predict(x).to("cpu", torch.float64))
 
-    def _look_beyond(self, rows: list[int], factors: tuple[float, ...]) -> set[int]:
-        """The nearest valid context that is some of the factors as far from x0, if any."""
+    def _look_beyond(self, rows: list[int]) -> set[int]:
+        """For rows that are out of time: the nearest valid context a bit farther out, if any."""
         found: set[int] = set()
-        for factor in factors:
+        for factor in _BEYOND:
             left = [row for row in rows if row not in found]
-            if not left:
-                break
-            task = self.model.task[torch.tensor(left)]
-            x = self.model.contexts(left, factor * self.u[left])
-            flat = x.flatten(1).double().cpu().numpy()
-            change = (flat - self.model.origin[left]) / self.model.scale
-            prices = self._deployed_prices(x)
-            rival = task.rival(prices)
-            self.solves[left] += int(task.calls_solver)
-            good = task.judge(prices, rival.decisions, TOLERANCE / 2, rival.shortfall).holds
-            good &= task.allows(x).cpu()
-            good[list(rival.failures)] = False
-            for i in good.nonzero().flatten().tolist():
-                found.add(left[i])
-                self.u[left[i]] = change[i]
+            found |= self._move(left, factor * self.u[left])
         return found
+
+    def _step_inside(self, rows: list[int]) -> set[int]:
+        """For rows on a boundary that cannot be resolved: the nearest point that keeps off it."""
+        found: set[int] = set()
+        for distance in _INSIDE:
+            left = [row for row in rows if row not in found]
+            firm = {row: self.cuts[row].eased(-distance).solve() for row in left}
+            reached = {row: change for row, change in firm.items() if change is not None}
+            if reached:
+                found |= self._move(list(reached), np.stack(list(reached.values())))
+        return found
+
+    def _move(self, rows: list[int], u: Array) -> set[int]:
+        """Take changes for those of the rows for which they are valid, and say which."""
+        if not rows:
+            return set()
+        task = self.model.task[torch.tensor(rows)]
+        x = self.model.contexts(rows, u)
+        flat = x.flatten(1).double().cpu().numpy()
+        change = (flat - self.model.origin[rows]) / self.model.scale
+        prices = self._deployed_prices(x)
+        rival = task.rival(prices)
+        self.solves[rows] += int(task.calls_solver)
+        good = task.judge(prices, rival.decisions, TOLERANCE / 2, rival.shortfall).holds
+        good &= task.allows(x).cpu()
+        good[list(rival.failures)] = False
+        moved = {rows[i]: change[i] for i in good.nonzero().flatten().tolist()}
+        for row, place in moved.items():
+            self.u[row] = place
+        return set(moved)
 
     def _finish(self, k: int, ended: dict[int, str], found: set[int]) -> Points | None:
         """Take the rows that are done out of the batch."""

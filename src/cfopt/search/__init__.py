@@ -10,6 +10,7 @@ from cfopt.search.enumeration import Enumeration
 from cfopt.search.mdmm import MDMM, Counting
 from cfopt.search.reference import Reference
 from cfopt.search.sequential import Sequential
+from cfopt.search.tangents import Tangents
 
 __all__ = [
     "MDMM",
@@ -24,4 +25,5 @@ __all__ = [
     "Reference",
     "Search",
     "Sequential",
+    "Tangents",
 ]

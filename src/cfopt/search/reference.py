@@ -14,7 +14,7 @@ from cfopt.task import TOLERANCE, Task
 from cfopt.types import Points, Progress
 
 #: How often the way from a reference to the factual context is halved.
-_HALVINGS = 30
+HALVINGS = 30
 #: How many references are judged at first, and at most at once.
 _FIRST, _AT_ONCE = 64, 16_384
 #: How many are predicted at once.
@@ -52,8 +52,8 @@ class Reference(Search):
         tried = torch.zeros(len(task), dtype=torch.long, device=x.device)
         if len(rows):
             start = known.contexts[[k for k in chosen if k is not None]]
-            x[rows] = _approach(task[rows], start)
-            tried[rows] = _HALVINGS
+            x[rows] = approach(task[rows], start)
+            tried[rows] = HALVINGS
         points = Points(
             rows=each,
             x=x,
@@ -121,13 +121,13 @@ def _nearest(task: Task, known: Known) -> int | None:
     return None
 
 
-def _approach(task: Task, x: Tensor) -> Tensor:
+def approach(task: Task, x: Tensor) -> Tensor:
     """Halve the way from valid contexts to the factual ones: `(B, ...) -> (B, ...)`."""
     shape = (-1, *[1] * (x.ndim - 1))
     best, loss = x.clone(), task.proximity(x, task.origin)
     near = torch.zeros(len(x), dtype=x.dtype, device=x.device)
     far = torch.ones_like(near)
-    for _ in range(_HALVINGS):
+    for _ in range(HALVINGS):
         middle = (near + far) / 2
         there = torch.lerp(task.origin, x, middle.view(shape))
         if task.domain is not None:

@@ -18,15 +18,15 @@ _OPEN = 1e30
 def nearest_by_dual(
     normals: Array, limits: Array, lower: Array, upper: Array, weight: Array
 ) -> Array:
-    """The nearest u within a box and c half-spaces, `min sum_j u_j^2 / (2 w_j)`, `G u <= b`.
+    """The nearest u within a box and c half-spaces, `min sum_j u_j^2 / w_j`, `G u <= b`.
 
-    With multipliers t >= 0 the nearest u is `-w * (G' t)`, and t solves
+    It is `-w * (G' t)` with the multipliers t >= 0, c of them, that solve
 
         min 1/2 t' (G diag(w) G') t + b' t
 
-    of c variables. Entries that leave the box are held at its bounds, and the others solved for
-    again: exact for one half-space, near enough for a step with several. Half-spaces that clash
-    are broken, by a u that is long.
+    Entries that leave the box are held at its bounds, and the others are solved for again: exact
+    for one half-space, near enough for a step with several. Half-spaces that clash are broken, by
+    a u that is long.
 
     Arguments:
         normals, limits: G and b, `(c, p)` and `(c,)`.

@@ -101,7 +101,7 @@ class Survey:
         task = self.task[torch.from_numpy(rows).to(self._best_x.device)]
         x = self.contexts(rows, u)
         seen = task.look(x)
-        self._count(rows)
+        self.count(rows)
         self._failures |= {int(rows[i]): reason for i, reason in seen.failures.items()}
         self._remember(task, rows, x, seen)
         first = self._unit[rows] == 0
@@ -144,9 +144,10 @@ class Survey:
         domain = self.task.domain
         return x if domain is None else domain[torch.from_numpy(rows).to(x.device)].clamp(x)
 
-    def _count(self, rows: Rows) -> None:
-        self._passes[rows] += 1
-        self._solves[rows] += int(self.task.calls_solver)
+    def count(self, rows: Rows, passes: int = 1, solves: int = 1) -> None:
+        """Charge rows with passes, and with solves where the criterion needs them."""
+        self._passes[rows] += passes
+        self._solves[rows] += solves * int(self.task.calls_solver)
 
     def _remember(self, task: Task, rows: Rows, x: Tensor, seen: Look) -> None:
         """Keep the best valid context, or while there is none the least violating one."""
@@ -156,7 +157,7 @@ class Survey:
             if domain.discrete:
                 x = domain.round(x)
                 seen = task.look(x)
-                self._count(rows)
+                self.count(rows)
             h = torch.where(domain.allows(x), seen.h, torch.inf)
         loss, excess = seen.loss.double().cpu().numpy(), h.double().cpu().numpy()
         nearer = seen.holds.cpu().numpy() & (loss < self._best_loss[rows])

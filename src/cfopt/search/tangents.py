@@ -25,6 +25,8 @@ _GROW, _SHRINK, _AT_REST = 1.5, 0.5, 0.01
 _CLEARLY = 0.995
 #: How many steps the way back to what is valid may take.
 _TRIES = 5
+#: The fraction of a step that is taken when as many whole ones have led to nothing valid.
+_SHORTER = 0.5
 #: By what fractions the columns of the factual decision are made dearer, to find others.
 _DEARER = (0.05, 0.15, 0.5, 1.5)
 #: The least weight of a feature in `|u|_1`, as a fraction of the mean change.
@@ -133,6 +135,8 @@ class _Run:
         """One step of all rows that are still running."""
         rows = self.running
         target = self._aim(rows)
+        share = np.where(self.tries[rows] > _TRIES, _SHORTER, 1.0)[:, None]
+        target = self.u[rows] + share * (target - self.u[rows])
         there = self.survey.look(rows, target)
         holds = there.h == 0
         nearer = holds & (there.f < self.least[rows])

@@ -191,7 +191,7 @@ def _with_reference(search: Search, known: Tensor | None, task: Task) -> Search:
         return search
     if task.latent is not None:
         return Chain((search, Donors(known)))
-    polish = Sequential(restarts=0)
+    polish: Search = Sequential(restarts=0)
     polish = Tangents() if polish.refusal(task) else polish
     return Chain((search, Polished(Reference(known), polish)))
 

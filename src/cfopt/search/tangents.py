@@ -28,7 +28,7 @@ _TRIES = 5
 #: The fraction of a step that is taken when as many whole ones have led to nothing valid.
 _SHORTER = 0.5
 #: By what fractions the columns of the factual decision are made dearer, to find others.
-_DEARER = (0.05, 0.15, 0.5, 1.5)
+_DEARER = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 #: The least weight of a feature in `|u|_1`, as a fraction of the mean change.
 _LEAST_WEIGHT = 0.1
 

@@ -59,6 +59,7 @@ TITLES = {
     "map step": "Maps: one MDMM step on 40 rows beside its bare passes through decoder and CNN",
     "map searches": "Maps: 40 absolute tasks, alpha = 2, beta = 10: the default search beside MDMM",
     "map plausibility": "Maps: naive and plausible explanations, judged with the alpha = 2 VAE",
+    "map pixels": "Maps: explained pixel by pixel, without a generative model: beside MDMM",
     "map reconstruction": "Maps: 1,000 test maps after reconstruction",
     "map training": "Maps: training of VAEs, batches of 64",
     "own pipeline": "`cfopt explain` on the grid, from start to report, beside a script by hand",
@@ -185,6 +186,11 @@ def _plausibility(record: Record) -> None:
     record("map plausibility", maps.plausibility(maps.bench()))
 
 
+def _pixels(record: Record) -> None:
+    """Maps without a generative model."""
+    record("map pixels", maps.naive())
+
+
 def _training(record: Record) -> None:
     """The training of generative models."""
     record("map training", maps.throughput())
@@ -211,6 +217,7 @@ GROUPS: dict[str, Callable[[Record], None]] = {
     "maps": _maps,
     "searches": _searches,
     "plausibility": _plausibility,
+    "pixels": _pixels,
     "training": _training,
     "own-pipeline": _own_pipeline,
     "explorer": _explorer,
@@ -236,9 +243,9 @@ def _markdown(results: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     parts = [
         "# Measurements\n",
-        "Written by `make bench`, each group (tables; maps; searches; plausibility; training;",
-        "own-pipeline; explorer; sweep) in one run; times on a shared machine are noisy, ratios",
-        "less.",
+        "Written by `make bench`, each group (tables; maps; searches; plausibility; pixels;",
+        "training; own-pipeline; explorer; sweep) in one run; times on a shared machine are noisy,",
+        "ratios less.",
         "The knobs of the search among codes were chosen of about 30 settings, on other maps than",
         "those of the group searches.",
         f"Versions: {versions}.\n",

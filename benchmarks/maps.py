@@ -154,6 +154,44 @@ def plausibility(tasks: Bench) -> list[dict[str, Any]]:
     return rows
 
 
+def naive(count: int = 12) -> list[dict[str, Any]]:
+    """Maps explained pixel by pixel, without a generative model: the default beside MDMM."""
+    models = cfopt.load_terrain(300)
+    wanted = models.pipeline.decide(models.maps[150 : 150 + count])
+    criteria = {
+        "Relative": cfopt.Relative(wanted),
+        "Absolute": cfopt.Absolute(wanted),
+        "Epsilon(0.1)": cfopt.Epsilon(0.1),
+        "Epsilon(0.5)": cfopt.Epsilon(0.5),
+    }
+    ways = {
+        "auto": cfopt.Auto(),
+        "MDMM": cfopt.MDMM(max_steps=1000),
+        "MDMM, patient": cfopt.MDMM(
+            max_steps=1000, patience=100, counting=cfopt.Counting.ALL_STEPS
+        ),
+    }
+    rows = []
+    for kind, criterion in criteria.items():
+        for name, search in ways.items():
+            start = time.perf_counter()
+            e = cfopt.explain(models.maps[:count], models.pipeline, criterion, search=search)
+            took = time.perf_counter() - start
+            distance = e.distance[e.valid].double()
+            rows.append(
+                {
+                    "criterion": kind,
+                    "search": name,
+                    f"valid of {count}": int(e.valid.sum()),
+                    "distance, median": float(distance.quantile(0.5)) if len(distance) else "-",
+                    "mean": float(distance.mean()) if len(distance) else "-",
+                    "passes a task": float(e.passes.double().mean()),
+                    "seconds": took,
+                }
+            )
+    return rows
+
+
 def reconstruction() -> list[dict[str, Any]]:
     """What is left of 1,000 test maps and their paths after each VAE."""
     models = cfopt.load_terrain(1000)

@@ -111,7 +111,7 @@ def test_large_images_can_be_explained_exactly_without_limits() -> None:
     with pytest.raises(cfopt.InputError, match="4800 features with limits"):
         cfopt.explain(x0, pipeline, cfopt.Absolute(wanted), features=limited, search=search)
     e = cfopt.explain(x0, pipeline, cfopt.Absolute(wanted), features=limited)
-    assert set(e.method) == {"MDMM"}
+    assert set(e.method) == {"tangents"}
 
 
 def test_a_declared_function_is_explained_exactly(grid: cfopt.Pipeline) -> None:

@@ -26,7 +26,17 @@ from cfopt.pipeline import Pipeline
 from cfopt.plausibility import Plausibility
 from cfopt.problems.base import same_decision
 from cfopt.proximity import L2, Latent, Proximity
-from cfopt.search import Auto, Chain, Donors, Enumeration, Polished, Reference, Search, Sequential
+from cfopt.search import (
+    Auto,
+    Chain,
+    Donors,
+    Enumeration,
+    Polished,
+    Reference,
+    Search,
+    Sequential,
+    Tangents,
+)
 from cfopt.task import Task
 from cfopt.types import Points, Progress, Quantifier, Status, counted
 from cfopt.verify import recheck, verify
@@ -194,8 +204,9 @@ def _with_reference(search: Search, known: Tensor | None, task: Task) -> Search:
         return search
     if task.latent is not None:
         return Chain((search, Donors(known)))
-    start, polish = Reference(known), Sequential(restarts=0)
-    return Chain((search, start if polish.refusal(task) else Polished(start, polish)))
+    polish: Search = Sequential(restarts=0)
+    polish = Tangents() if polish.refusal(task) else polish
+    return Chain((search, Polished(Reference(known), polish)))
 
 
 def _run(

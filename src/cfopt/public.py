@@ -23,6 +23,7 @@ from cfopt.search import (
     Enumeration,
     Search,
     Sequential,
+    Tangents,
 )
 from cfopt.task import Task
 from cfopt.types import Moving, Points, Progress, Quantifier, Sense, Status
@@ -67,6 +68,7 @@ __all__ = [
     "SolverError",
     "Sphere",
     "Status",
+    "Tangents",
     "Task",
     "TerrainModels",
     "explain",

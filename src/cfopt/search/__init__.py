@@ -10,6 +10,7 @@ from cfopt.search.enumeration import Enumeration
 from cfopt.search.mdmm import MDMM, Counting
 from cfopt.search.reference import Reference
 from cfopt.search.sequential import Sequential
+from cfopt.search.tangents import Tangents
 from cfopt.search.within import Within
 
 __all__ = [
@@ -25,5 +26,6 @@ __all__ = [
     "Reference",
     "Search",
     "Sequential",
+    "Tangents",
     "Within",
 ]

@@ -12,6 +12,7 @@ from cfopt.search.cutting_plane import CuttingPlane
 from cfopt.search.enumeration import Enumeration
 from cfopt.search.mdmm import MDMM
 from cfopt.search.sequential import Sequential
+from cfopt.search.tangents import Tangents
 from cfopt.task import Task
 from cfopt.types import Progress
 
@@ -22,11 +23,13 @@ class Auto(Search):
 
     With an affine predictor: the closed form, cutting planes or enumeration, whichever serves the
     criterion. Rows that these cannot settle in time, and all rows of any other predictor: the
-    sequential search, then MDMM for those that are still without an answer, polished. Among codes:
-    the sequential search alone, since MDMM seldom finds what it does not.
+    sequential search, then MDMM for those that are still without an answer, polished. Contexts that
+    are too large for the sequential search, such as images: tangents in its place. Among codes: the
+    sequential search alone, since MDMM seldom finds what it does not.
 
     Arguments:
-        cutting_plane, enumeration, sequential, mdmm: the searches, with the knobs of one's choice.
+        cutting_plane, enumeration, sequential, tangents, mdmm: the searches, with the knobs of
+            one's choice.
         latent: the sequential search among codes.
         time_limit: seconds for all rows and searches together; rows without an answer by then end
             as best effort. A solve that has begun is not stopped.
@@ -41,6 +44,7 @@ class Auto(Search):
             max_steps=60, radius=0.4, restarts=2, samples=32, starts=2
         )
     )
+    tangents: Tangents = field(default_factory=Tangents)
     mdmm: MDMM = field(default_factory=lambda: MDMM(max_steps=1000))
     time_limit: float | None = None
 
@@ -55,7 +59,7 @@ class Auto(Search):
         chosen = [search for search in exact if not search.refusal(task)][:1]
         polish = replace(self.sequential, restarts=0)
         if self.sequential.refusal(task):
-            return Chain((*chosen, self.mdmm))
+            return Chain((*chosen, self.tangents, Polished(self.mdmm, self.tangents)))
         return Chain((*chosen, self.sequential, Polished(self.mdmm, polish)))
 
     def steps(self, task: Task) -> Iterator[Progress]:

@@ -15,7 +15,7 @@ from cfopt.types import Points, Progress
 from cfopt.verify import verify
 
 #: How often the way from a reference to the factual context is halved.
-_HALVINGS = 30
+HALVINGS = 30
 #: How many references are judged at first, and at most at once.
 _FIRST, _AT_ONCE = 64, 16_384
 #: How many are predicted at once.
@@ -52,10 +52,10 @@ class Reference(Search):
         tried = torch.zeros(len(task), dtype=torch.long, device=x.device)
         if len(rows):
             start = known.contexts[[k for k in chosen if k is not None]]
-            moved = _approach(task[rows], start)
+            moved = approach(task[rows], start)
             kept = verify(task[rows], moved).valid.to(x.device)
             x[rows] = torch.where(kept.view(-1, *[1] * (x.ndim - 1)), moved, start)
-            tried[rows] = _HALVINGS
+            tried[rows] = HALVINGS
         points = Points(
             rows=each,
             x=x,
@@ -141,13 +141,13 @@ def _nearest_first(task: Task, known: Known) -> Iterator[int]:
         start, count = start + count, min(4 * count, _AT_ONCE)
 
 
-def _approach(task: Task, x: Tensor) -> Tensor:
+def approach(task: Task, x: Tensor) -> Tensor:
     """Halve the way from valid contexts to the factual ones: `(B, ...) -> (B, ...)`."""
     shape = (-1, *[1] * (x.ndim - 1))
     best, loss = x.clone(), task.proximity(x, task.origin)
     near = torch.zeros(len(x), dtype=x.dtype, device=x.device)
     far = torch.ones_like(near)
-    for _ in range(_HALVINGS):
+    for _ in range(HALVINGS):
         middle = (near + far) / 2
         there = torch.lerp(task.origin, x, middle.view(shape))
         if task.domain is not None:

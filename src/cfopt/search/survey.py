@@ -99,9 +99,9 @@ class Survey:
     def look(self, rows: Rows, u: Array) -> Seen:
         """Predict and solve at some changes; remember what is valid, and what was decided."""
         task = self.task[torch.from_numpy(rows).to(self._best_x.device)]
-        x = self._contexts(rows, u)
+        x = self.contexts(rows, u)
         seen = task.look(x)
-        self._count(rows)
+        self.count(rows)
         self._failures |= {int(rows[i]): reason for i, reason in seen.failures.items()}
         self._remember(task, rows, x, seen)
         first = self._unit[rows] == 0
@@ -115,13 +115,13 @@ class Survey:
             f=seen.loss.double().cpu().numpy() / self._length[rows] ** (1 if self.taxicab else 2),
             h=np.where(excess <= small, 0.0, excess) / self._unit[rows],
             some=one_is_enough(task, seen.prices, seen.rival),
-            new=self._keep(rows, seen.rival),
+            new=self.keep(rows, seen.rival),
         )
 
     def linearise(self, rows: Rows, u: Array) -> tuple[Array, Array]:
         """Value and slope of the criterion for each decision of the bundle: `(R, K), (R, K, p)`."""
         task = self.task[torch.from_numpy(rows).to(self._best_x.device)]
-        x = self._contexts(rows, u).requires_grad_()
+        x = self.contexts(rows, u).requires_grad_()
         with torch.enable_grad():
             prices = task.prices(x)
         values = prices.detach()
@@ -137,15 +137,17 @@ class Survey:
         unit = self._unit[rows]
         return value / unit[:, None], slope * self.scale[rows, None] / unit[:, None, None]
 
-    def _contexts(self, rows: Rows, u: Array) -> Tensor:
+    def contexts(self, rows: Rows, u: Array) -> Tensor:
+        """The contexts of some changes, within their bounds: `(R, p) -> (R, ...)`."""
         flat = torch.from_numpy(self.origin[rows] + self.scale[rows] * u)
         x = flat.reshape(-1, *self._best_x.shape[1:]).to(self._best_x)
         domain = self.task.domain
         return x if domain is None else domain[torch.from_numpy(rows).to(x.device)].clamp(x)
 
-    def _count(self, rows: Rows) -> None:
-        self._passes[rows] += 1
-        self._solves[rows] += int(self.task.calls_solver)
+    def count(self, rows: Rows, passes: int = 1, solves: int = 1) -> None:
+        """Charge rows with passes, and with solves where the criterion needs them."""
+        self._passes[rows] += passes
+        self._solves[rows] += solves * int(self.task.calls_solver)
 
     def _remember(self, task: Task, rows: Rows, x: Tensor, seen: Look) -> None:
         """Keep the best valid context, or while there is none the least violating one."""
@@ -155,7 +157,7 @@ class Survey:
             if domain.discrete:
                 x = domain.round(x)
                 seen = task.look(x)
-                self._count(rows)
+                self.count(rows)
             h = torch.where(domain.allows(x), seen.h, torch.inf)
         loss, excess = seen.loss.double().cpu().numpy(), h.double().cpu().numpy()
         nearer = seen.holds.cpu().numpy() & (loss < self._best_loss[rows])
@@ -164,7 +166,7 @@ class Survey:
         self._best_loss[rows[nearer]] = loss[nearer]
         self._least_h[rows] = np.fmin(self._least_h[rows], excess)
 
-    def _keep(self, rows: Rows, decisions: Tensor) -> NDArray[np.bool_]:
+    def keep(self, rows: Rows, decisions: Tensor) -> NDArray[np.bool_]:
         """Put decisions that are not there yet into the bundles, in place of the oldest."""
         width = self._bundle.shape[1]
         filled = torch.from_numpy(np.arange(width) < self._kept[rows, None])

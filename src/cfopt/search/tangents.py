@@ -1,0 +1,233 @@
+"""Projections on the linearised criterion: for contexts with any number of features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from cfopt.search.base import Search, check_whole
+from cfopt.search.dual_step import nearest_by_dual
+from cfopt.search.reference import HALVINGS, approach
+from cfopt.search.survey import Rows, Survey
+from cfopt.task import TOLERANCE, Task
+from cfopt.types import Array, Moving, Points, Progress
+
+#: How many numbers of slopes are held at once.
+_NUMBERS_AT_ONCE = 8_000_000
+#: How far beyond the boundary a step aims: this far, and by a fraction of what is missing.
+_BEYOND, _OVERSHOOT = 2 * TOLERANCE, 0.02
+#: How the pull grows and shrinks, and how weak it is when the search of a row ends.
+_GROW, _SHRINK, _AT_REST = 1.5, 0.5, 0.01
+#: A pull succeeds if it leaves less than this fraction of the proximity.
+_CLEARLY = 0.995
+#: How many steps the way back to what is valid may take.
+_TRIES = 5
+#: The fraction of a step that is taken when as many whole ones have led to nothing valid.
+_SHORTER = 0.5
+#: By what fractions the columns of the factual decision are made dearer, to find others.
+_DEARER = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+#: The least weight of a feature in `|u|_1`, as a fraction of the mean change.
+_LEAST_WEIGHT = 0.1
+
+
+@dataclass(frozen=True)
+class Tangents(Search):
+    """Projects points on the linearised criterion until it holds, then pulls them back.
+
+    At each point u (a change of the context) the criterion is linearised for the decisions that
+    were best at recent points, one backward pass each: `c_k + g_k (u' - u) <= 0`. The next point is
+    the nearest one that meets these half-spaces:
+
+        nearest to u              where the criterion does not hold yet,
+        nearest to (1 - pull) u   where it holds, so that a pull of 1 projects the context itself.
+
+    A fresh solve judges it. A pull that leads to a nearer valid point is strengthened; after one
+    that does not, the row returns to the nearest valid point so far and pulls more gently. In the
+    end that point is moved back towards the context by halving the way between them.
+
+    With c half-spaces a projection has a dual with c variables, so that many features cost no more
+    than their passes. Where some decision is enough (`Epsilon`), a step is made for the one whose
+    half-space is nearest, and the first bundle has decisions that avoid the factual one.
+
+    Arguments:
+        max_steps: how many steps a row takes at most.
+        bundle: how many decisions are kept.
+    """
+
+    max_steps: int = 60
+    bundle: int = 10
+
+    def __post_init__(self) -> None:
+        check_whole(self, max_steps=1, bundle=1)
+
+    def refusal(self, task: Task) -> str:
+        """Needs a search among contexts."""
+        return "" if task.latent is None else "codes are searched; use Sequential()"
+
+    def steps(self, task: Task) -> Iterator[Progress]:
+        """As many rows together as memory allows."""
+        self.check(task)
+        task = task.proven()
+        at_once = max(1, _NUMBERS_AT_ONCE // (self.bundle * task.origin[0].numel()))
+        done, step = 0, 0
+        for rows in torch.split(torch.arange(len(task), device=task.origin.device), at_once):
+            run = _Run(self, task[rows])
+            while len(run.running):
+                run.advance()
+                step += 1
+                yield Progress(step, len(task) - done, len(task), moving=run.moving().of(rows))
+            done += len(rows)
+            step += 1
+            points = replace(run.points(), rows=rows)
+            yield Progress(step, len(task) - done, len(task), points)
+
+
+class _Run:
+    """The rows that step together; every array has one row for each, in units of the scales."""
+
+    def __init__(self, knobs: Tangents, task: Task) -> None:
+        count, every = len(task), np.arange(len(task))
+        self.knobs, self.task = knobs, task
+        self.survey = Survey(task, np.ones(count), knobs.bundle)
+        self.lower, self.upper = self._bounds()
+        self.u = self.survey.start
+        first = self.survey.look(every, self.u)
+        self.valid, self.some = first.h == 0, first.some
+        # The nearest valid change so far, its proximity, and whether one decision is enough there.
+        self.kept, self.least = self.u.copy(), np.where(self.valid, first.f, np.inf)
+        self.kept_some = first.some.copy()
+        self.pull = np.ones(count)
+        self.tries, self.taken = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        self.running = every[np.isfinite(first.h)]
+        self._suggest(every[first.some])
+
+    def _bounds(self) -> tuple[Array, Array]:
+        """The least and the greatest change that each row's bounds allow, `(B, p)` twice."""
+        survey, domain = self.survey, self.task.domain
+        if domain is None:
+            return np.full_like(survey.origin, -np.inf), np.full_like(survey.origin, np.inf)
+        lower, upper = (
+            (end.double().cpu().numpy() - survey.origin) / survey.scale
+            for end in (domain.lower, domain.upper)
+        )
+        return lower, upper
+
+    def _suggest(self, rows: Rows) -> None:
+        """Begin with decisions that would be the best if the factual one were dearer.
+
+        At the context itself the best decision is the factual one, which says nothing about what
+        could replace it.
+        """
+        if not len(rows):
+            return
+        task = self.task[torch.from_numpy(rows).to(self.task.origin.device)]
+        with torch.no_grad():
+            prices = task.prices(task.origin)
+        for dearer in _DEARER[: self.knobs.bundle - 1]:
+            solved = task.optimum(prices + dearer * prices.abs() * task.factual.sign())
+            self.survey.keep(rows, solved.decisions)
+        self.survey.count(rows, passes=1, solves=len(_DEARER[: self.knobs.bundle - 1]))
+
+    def advance(self) -> None:
+        """One step of all rows that are still running."""
+        rows = self.running
+        target = self._aim(rows)
+        share = np.where(self.tries[rows] > _TRIES, _SHORTER, 1.0)[:, None]
+        target = self.u[rows] + share * (target - self.u[rows])
+        there = self.survey.look(rows, target)
+        holds = there.h == 0
+        nearer = holds & (there.f < self.least[rows])
+        clearly = holds & (there.f < _CLEARLY * self.least[rows])
+        self.kept[rows[nearer]], self.least[rows[nearer]] = target[nearer], there.f[nearer]
+        self.kept_some[rows[nearer]] = there.some[nearer]
+        self.tries[rows] = np.where(holds, 0, self.tries[rows] + 1)
+        lost = (self.tries[rows] > _TRIES) | ~np.isfinite(there.h)
+        lost &= self.least[rows] < np.inf
+        back = (holds & ~nearer) | lost
+        self.tries[rows[back]] = 0
+        moved = (target != self.u[rows]).any(axis=1)
+        self.u[rows] = np.where(back[:, None], self.kept[rows], target)
+        self.some[rows] = np.where(back, self.kept_some[rows], there.some)
+        self.valid[rows] = holds | back
+        factor = np.where(clearly, _GROW, np.where(holds | lost, _SHRINK, 1.0))
+        self.pull[rows] = np.minimum(1.0, factor * self.pull[rows])
+        self.taken[rows] += 1
+        able = (moved & np.isfinite(there.h)) | back
+        going = able & (self.pull[rows] > _AT_REST) & (self.taken[rows] < self.knobs.max_steps)
+        self.running = rows[going]
+
+    def _aim(self, rows: Rows) -> Array:
+        """The next point of each row, `(R, p)`."""
+        value, slope = self.survey.linearise(rows, self.u[rows])
+        most = -value - _OVERSHOOT * np.maximum(value, 0.0) - _BEYOND
+        known = self.survey.known(rows)
+        target = self.u[rows].copy()
+        for i, row in enumerate(rows):
+            normals, limits = slope[i, : known[i]], most[i, : known[i]]
+            if not (np.isfinite(normals).all() and np.isfinite(limits).all()):
+                continue
+            u = self.u[row]
+            centre = (1 - self.pull[row]) * u if self.valid[row] else u
+            limits = limits + normals @ (u - centre)
+            if self.some[row]:
+                distance = -limits / np.linalg.norm(normals, axis=1).clip(min=1e-300)
+                nearest = [distance.argmin()]
+                normals, limits = normals[nearest], limits[nearest]
+            normals, limits = self._with_sums(row, normals, limits, centre)
+            box = (self.lower[row] - centre, self.upper[row] - centre)
+            target[i] = centre + nearest_by_dual(normals, limits, *box, self._weight(u))
+        return target
+
+    def _with_sums(
+        self, row: int, normals: Array, limits: Array, centre: Array
+    ) -> tuple[Array, Array]:
+        """Half-spaces around a point, with those of the limits on sums of features."""
+        domain, origin, scale = self.task.domain, self.survey.origin[row], self.survey.scale[row]
+        if domain is None or domain.boxed:
+            return normals, limits
+        matrix, least, most = domain.sums()
+        here = matrix @ (origin + scale * centre)
+        ends = np.concatenate([most - here, here - least])
+        both = np.concatenate([matrix * scale, -matrix * scale])
+        finite = np.isfinite(ends)
+        return np.concatenate([normals, both[finite]]), np.concatenate([limits, ends[finite]])
+
+    def _weight(self, u: Array) -> Array:
+        """How cheap each feature is to change, so that `u_j^2 / w_j` models the proximity.
+
+        `|u_j|` is approached by `w_j = |u_j|` at the point before; a little is added so that other
+        features can still join. `(p,) -> (p,)`.
+        """
+        size = np.abs(u)
+        if not self.survey.taxicab or not size.any():
+            return np.ones_like(u)
+        weight: Array = size + _LEAST_WEIGHT * size.mean()
+        return weight
+
+    def moving(self) -> Moving:
+        """Where the rows are that are still running."""
+        rows = self.running
+        at = self.survey.contexts(rows, self.u[rows])
+        return Moving(torch.from_numpy(rows).to(at.device), at)
+
+    def points(self) -> Points:
+        """The nearest valid context of each row, moved back towards the factual one."""
+        best, count = self.survey.best(), len(self.task)
+        x, found = best.x, best.loss < torch.inf
+        rows = found.nonzero().flatten()
+        if len(rows):
+            x = x.index_copy(0, rows, approach(self.task[rows], x[rows]))
+        halvings = HALVINGS * found.long()
+        return Points(
+            rows=torch.arange(count, device=x.device),
+            x=x,
+            found=found,
+            steps=torch.from_numpy(self.taken).to(x.device) + found,
+            solves=best.solves + halvings * int(self.task.calls_solver),
+            passes=best.passes + halvings,
+            notes=tuple("" if found[i] else best.failures.get(i, "") for i in range(count)),
+            methods=("tangents",) * count,
+        )

@@ -175,7 +175,7 @@ def test_the_time_limit_is_that_of_one_solve() -> None:
 
 
 def test_mixed_integer_models_are_as_good_as_scipys_solver_makes_them() -> None:
-    """Random small models, most of which HiGHS 1.14 would presolve; a few to a wrong optimum."""
+    """Random small models, a few of which the presolve of HiGHS 1.14 gets wrong."""
     rng = np.random.default_rng(3)
     solved = 0
     for _ in range(120):
@@ -206,7 +206,8 @@ def test_mixed_integer_models_are_as_good_as_scipys_solver_makes_them() -> None:
     assert solved > 300
 
 
-def test_a_model_that_presolve_would_get_wrong() -> None:
+def test_a_model_that_the_presolve_of_another_release_gets_wrong() -> None:
+    """HiGHS 1.14 returns a decision that is not the best (ERGO-Code/HiGHS#3094)."""
     problem = MILP(
         [
             [1000, 0, -1, 0, 0, 0],

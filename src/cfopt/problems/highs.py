@@ -161,9 +161,6 @@ class HighsModel:
         # The same feasible set is searched again and again, so that looking for any feasible point
         # first is wasted, and on small MIPs takes most of the time.
         self._highs.setOptionValue("mip_heuristic_run_feasibility_jump", False)
-        # HiGHS 1.14 presolves some mixed-integer models to a wrong optimum (ERGO-Code/HiGHS#3094).
-        self._presolve = "off" if model.integer.any() else "choose"
-        self._highs.setOptionValue("presolve", self._presolve)
         self._time_limit = time_limit
         if self._highs.passModel(_to_highs(model, sense)) == highspy.HighsStatus.kError:
             raise InputError("HiGHS refuses the model: check that lower <= upper everywhere.")
@@ -209,7 +206,7 @@ class HighsModel:
             # Presolve cannot tell the two apart; the simplex can.
             highs.setOptionValue("presolve", "off")
             highs.run()
-            highs.setOptionValue("presolve", self._presolve)
+            highs.setOptionValue("presolve", "choose")
             status = highs.getModelStatus()
         if status != _STATUS.kOptimal:
             if status == _STATUS.kUnbounded:

@@ -16,6 +16,11 @@ from cfopt.types import Array, Indices
 _NUMBERS_AT_ONCE = 131_072
 #: Around a cycle costs may fall by this fraction of all costs and still count as rounding.
 _ROUNDING = 1e-13
+_NEGATIVE_CYCLE = (
+    "a cheapest path needs costs without a negative cycle, but going around one of this graph's "
+    "cycles costs less than nothing; predict costs >= 0, for example with a Softplus as the last "
+    "layer"
+)
 
 
 class PathSolver(Protocol):
@@ -111,6 +116,10 @@ class Dijkstra:
         self._pairs, self._starts = np.unique(self._keys[self._order], return_index=True)
         tails, heads = np.divmod(self._pairs, arcs.num_nodes)
         pointers = np.searchsorted(tails, np.arange(arcs.num_nodes + 1))
+        #: Pairs of pairs that lead there and back.
+        _, self._there, self._back_again = np.intersect1d(
+            self._pairs, heads * arcs.num_nodes + tails, assume_unique=True, return_indices=True
+        )
         self._graph = scipy.sparse.csr_array(
             (np.zeros(len(heads)), heads.astype(np.int32), pointers.astype(np.int32)),
             shape=(arcs.num_nodes, arcs.num_nodes),
@@ -161,12 +170,16 @@ class Dijkstra:
         """`cost + potential(tail) - potential(head) >= 0` by Bellman and Ford: `(R, A) -> (R, A)`.
 
         A potential is the cost of the cheapest way to the node. If it still falls after as many
-        rounds as there are nodes, there is a negative cycle.
+        rounds as there are nodes, there is a negative cycle. Most are found before, by going there
+        and back.
         """
+        slack = _ROUNDING * np.abs(costs).sum(axis=1)[:, None]
+        cheapest = np.minimum.reduceat(costs[:, self._order], self._starts, axis=1)
+        if (cheapest[:, self._there] + cheapest[:, self._back_again] < -slack).any():
+            raise SolverError(_NEGATIVE_CYCLE)
         by_head = np.argsort(self._arcs.heads, kind="stable")
         heads, starts = np.unique(self._arcs.heads[by_head], return_index=True)
         tails, offers = self._arcs.tails[by_head], costs[:, by_head]
-        slack = _ROUNDING * np.abs(costs).sum(axis=1)[:, None]
         reach = np.full((len(costs), self._arcs.num_nodes), np.inf)
         reach[:, self._arcs.source] = 0.0
         for _ in range(self._arcs.num_nodes):
@@ -179,8 +192,4 @@ class Dijkstra:
                 found = costs + potential[:, self._arcs.tails] - potential[:, self._arcs.heads]
                 return np.maximum(found, 0.0)  # below 0 by rounding only
             reach[:, heads] = np.where(better, offered, reach[:, heads])
-        raise SolverError(
-            "a cheapest path needs costs without a negative cycle, but going around one of this "
-            "graph's cycles costs less than nothing; predict costs >= 0, for example with a "
-            "Softplus as the last layer"
-        )
+        raise SolverError(_NEGATIVE_CYCLE)

@@ -55,6 +55,12 @@ def acyclic(nodes: int, count: int, seed: int) -> list[tuple[int, int]]:
     ]
 
 
+def searched(problem: ShortestPath) -> ShortestPath:
+    """The same network, solved as if it had too many paths to score them all."""
+    problem._finite = None
+    return problem
+
+
 class _NetworkContract(ProblemContract):
     def feasible_set(self, problem: cfopt.problems.Problem) -> torch.Tensor:
         assert isinstance(problem, ShortestPath)
@@ -63,12 +69,12 @@ class _NetworkContract(ProblemContract):
 
 class TestAcyclicNetwork(_NetworkContract):
     def problem(self) -> ShortestPath:
-        return ShortestPath(acyclic(7, 12, seed=0), 0, 6)
+        return searched(ShortestPath(acyclic(7, 12, seed=0), 0, 6))
 
 
 class TestNetworkWithCycles(_NetworkContract):
     def problem(self) -> ShortestPath:
-        return ShortestPath(random_edges(7, 16, seed=1), 0, 6)
+        return searched(ShortestPath(random_edges(7, 16, seed=1), 0, 6))
 
     def costs(self, problem: cfopt.problems.Problem) -> torch.Tensor:
         return super().costs(problem).abs()  # with zeros, and so with cycles that cost nothing
@@ -76,10 +82,17 @@ class TestNetworkWithCycles(_NetworkContract):
 
 class TestUndirectedNetwork(_NetworkContract):
     def problem(self) -> ShortestPath:
-        return ShortestPath(random_edges(6, 9, seed=2), 0, 5, directed=False)
+        return searched(ShortestPath(random_edges(6, 9, seed=2), 0, 5, directed=False))
 
     def costs(self, problem: cfopt.problems.Problem) -> torch.Tensor:
         return super().costs(problem).abs()
+
+
+class TestNetworkWithFewPaths(_NetworkContract):
+    """With cycles and costs of both signs."""
+
+    def problem(self) -> ShortestPath:
+        return ShortestPath(random_edges(6, 9, seed=2), 0, 5, directed=False)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -94,9 +107,11 @@ def test_small_networks_agree_with_every_simple_path_of_networkx(kind: str, seed
     costs = torch.randn(
         30, problem.num_costs, generator=torch.Generator().manual_seed(seed)
     ).double()
+    scored = problem.solve(costs)
+    assert torch.allclose((costs * scored).sum(1), (costs @ known.T).min(1).values)
     costs = costs if kind == "acyclic" else costs.abs()
-    reached = (costs * problem.solve(costs)).sum(1)
-    assert torch.allclose(reached, (costs @ known.T).min(1).values)
+    found = searched(problem).solve(costs)
+    assert torch.allclose((costs * found).sum(1), (costs @ known.T).min(1).values)
 
 
 @pytest.mark.parametrize("directed", [True, False])
@@ -129,7 +144,7 @@ def test_large_networks_agree_with_networkx_and_with_the_flow_program(directed: 
 def test_negative_costs_are_right_where_no_cycle_is_negative(seed: int) -> None:
     """Costs are made of non-negative ones and of a height at each node, so that cycles are >= 0."""
     edges = random_edges(7, 14, seed)
-    problem = ShortestPath(edges, 0, 6)
+    problem = searched(ShortestPath(edges, 0, 6))
     rng = np.random.default_rng(seed)
     tails, heads = np.array(edges).T
     # Whole numbers tie, and cycles of tenths cost nothing but for rounding.
@@ -145,7 +160,7 @@ def test_negative_costs_are_right_where_no_cycle_is_negative(seed: int) -> None:
 
 
 def test_a_row_with_a_negative_cycle_fails_alone_and_says_why() -> None:
-    problem = ShortestPath([*TOWN, ("mill", "park")], "home", "work")
+    problem = searched(ShortestPath([*TOWN, ("mill", "park")], "home", "work"))
     costs = torch.ones(3, 8, dtype=torch.float64)
     costs[1, 4] = -2.0  # park to mill, from where a way leads back
     solved = problem.attempt(costs)
@@ -153,6 +168,12 @@ def test_a_row_with_a_negative_cycle_fails_alone_and_says_why() -> None:
     assert "negative cycle" in solved.failures[1]
     assert "Softplus" in solved.failures[1]
     assert problem.is_feasible(solved.decisions[[0, 2]]).all()
+
+
+def test_the_only_path_is_taken_whatever_a_cycle_beside_it_costs() -> None:
+    """Few paths are scored: there is no negative cycle to be afraid of."""
+    problem = ShortestPath([("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")], "a", "d")
+    assert problem.solve([[1.0, -9.0, -9.0, 1.0]]).tolist() == [[1.0, 1.0, 0.0, 1.0]]
 
 
 def test_a_negative_cycle_off_every_path_does_no_harm() -> None:
@@ -167,6 +188,7 @@ def test_a_negative_cycle_off_every_path_does_no_harm() -> None:
 def test_the_grid_is_a_special_case() -> None:
     grid = GridShortestPath(6, 5)
     problem = ShortestPath(grid.arcs, 0, 29)
+    assert problem._finite is None
     costs = torch.randn(50, grid.num_costs, generator=torch.Generator().manual_seed(0)).double()
     assert torch.equal(problem.solve(costs), grid.solve(costs))
     ours, theirs = problem.decisions(), grid.decisions()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import breadth_first_order, connected_components, dijkstra
 
+from cfopt.errors import InputError
+from cfopt.problems.base import as_array
 from cfopt.types import Array, Indices
 
 #: Steps that the search for all paths may take, for each path and each node.
@@ -154,6 +157,32 @@ def left_to_right(edges: Indices, count: int, source: int, target: int) -> Array
         rank[order] = np.arange(count)
         y = (rank - first[column] + 0.5) / size[column]
     return np.stack([x, y], axis=1)
+
+
+def arcs_of_matrix(
+    matrix: ArrayLike | Any, balance: ArrayLike
+) -> tuple[Indices, Indices, int, int]:
+    """Tails, heads, source and target of a flow program `matrix @ y = balance`.
+
+    Arguments:
+        matrix: dense or `scipy.sparse`, `(nodes, arcs)`: +1 where an arc starts, -1 where it ends.
+        balance: 1 at the source, -1 at the target, else 0, `(nodes,)`.
+    """
+    dense = matrix if scipy.sparse.issparse(matrix) else as_array("matrix", matrix)
+    columns = scipy.sparse.csc_array(dense, dtype=np.float64)
+    columns.eliminate_zeros()
+    full = (np.diff(columns.indptr) == 2).all()
+    if not full or (np.sort(columns.data.reshape(-1, 2), axis=1) != [-1, 1]).any():
+        raise InputError("A node-arc matrix needs one +1 and one -1 in each column, else 0.")
+    needed, count = as_array("balance", balance), columns.shape[0]
+    if needed.shape != (count,) or sorted(needed[needed != 0]) != [-1, 1]:
+        raise InputError(
+            f"balance needs {count} numbers, one for each row of the matrix: 1 at the source, -1 "
+            f"at the target and 0 elsewhere; got {needed!s:.80}."
+        )
+    rows = columns.indices.reshape(-1, 2).T
+    tails, heads = np.where(columns.data[::2] > 0, rows, rows[::-1])
+    return tails, heads, int(needed.argmax()), int(needed.argmin())
 
 
 def _matrix(tails: Indices, heads: Indices, count: int) -> scipy.sparse.csr_array:

@@ -9,17 +9,19 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import ArrayLike
 from torch import Tensor
 
 from cfopt.errors import InputError
-from cfopt.problems.arcs import Arcs, left_to_right
-from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, as_array
+from cfopt.problems.arcs import Arcs, arcs_of_matrix, left_to_right
+from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved, as_array
+from cfopt.problems.finite import Finite
 from cfopt.problems.path_solvers import solver_for
 from cfopt.types import Array, Indices
 
 Node = Hashable
+#: Up to this many paths, scoring them all beats a sweep, and Dijkstra's algorithm.
+_FEW, _FEW_WITH_CYCLES = 100, 1000
 #: Numbers that a list of all paths may have.
 _LISTED_NUMBERS = 20_000_000
 #: How many nodes of a path a message shows.
@@ -29,12 +31,13 @@ _SHOWN = 12
 class ShortestPath(Problem):
     """The cheapest simple path from a source to a target, where each edge has a predicted cost.
 
-    A decision has one entry for each edge: 1 if the path takes it, else 0. Without cycles the graph
-    is swept for a whole batch at once, and costs may have any sign. With cycles each row takes one
-    run of Dijkstra's algorithm; costs may then be negative as long as no cycle is, since otherwise
-    the cheapest simple path is NP-hard to find: such a row fails with a SolverError. On undirected
-    edges, which can be gone back and forth, any negative cost makes a negative cycle. A predictor
-    of costs that must be >= 0 can end in `torch.nn.Softplus()`.
+    A decision has one entry for each edge: 1 if the path takes it, else 0. Where there are few
+    simple paths all of them are scored, and without cycles the graph is swept, both for a whole
+    batch at once and for costs of any sign. Otherwise each row takes a run of Dijkstra's algorithm;
+    costs may then be negative as long as no cycle is, since else the cheapest simple path is
+    NP-hard to find: such a row fails with a SolverError. On undirected edges, which can be gone
+    back and forth, any negative cost makes a negative cycle. A predictor of costs that must be >= 0
+    can end in `torch.nn.Softplus()`.
 
     Arguments:
         edges: pairs of nodes, in the order of the costs; a node is anything hashable, such as a
@@ -77,6 +80,8 @@ class ShortestPath(Problem):
                 f"{source!r} to {target!r}. Check the edges and their direction."
             )
         self._solver = solver_for(self._arcs)
+        listed = self.list_decisions(_FEW if self._arcs.levels is not None else _FEW_WITH_CYCLES)
+        self._finite = None if listed is None else Finite(listed)
         self._places = None if coordinates is None else self._placed(coordinates)
 
     @classmethod
@@ -123,31 +128,15 @@ class ShortestPath(Problem):
             nodes: a name for each row; its number by default.
             coordinates: where nodes are drawn, as {node: (x, y)}.
         """
-        dense = matrix if scipy.sparse.issparse(matrix) else as_array("matrix", matrix)
-        columns = scipy.sparse.csc_array(dense, dtype=np.float64)
-        columns.eliminate_zeros()
-        if (np.diff(columns.indptr) != 2).any() or (
-            np.sort(columns.data.reshape(-1, 2), axis=1) != [-1, 1]
-        ).any():
-            raise InputError("A node-arc matrix needs one +1 and one -1 in each column, else 0.")
-        needed = as_array("balance", balance)
-        count = columns.shape[0]
-        starts, ends = np.flatnonzero(needed == 1), np.flatnonzero(needed == -1)
-        if needed.shape != (count,) or not (
-            len(starts) == len(ends) == 1 and np.count_nonzero(needed) == 2
-        ):
+        tails, heads, source, target = arcs_of_matrix(matrix, balance)
+        names = nodes if nodes is not None else range(np.shape(balance)[0])
+        if len(names) != np.shape(balance)[0] or len(set(names)) != len(names):
             raise InputError(
-                f"balance needs {count} numbers, one for each row of the matrix: 1 at the source, "
-                f"-1 at the target and 0 elsewhere; got {needed!s:.80}."
+                f"nodes needs {np.shape(balance)[0]} different names, one for each row of the "
+                f"matrix; got {names!r:.80}."
             )
-        names = list(range(count)) if nodes is None else list(nodes)
-        if len(set(names)) != count or len(names) != count:
-            raise InputError(f"nodes needs {count} different names, got {names!r:.80}.")
-        rows = columns.indices.reshape(-1, 2)
-        first = columns.data.reshape(-1, 2)[:, 0] > 0
-        tails, heads = np.where(first, rows.T, rows.T[::-1])
         edges = [(names[u], names[v]) for u, v in zip(tails, heads, strict=True)]
-        return cls(edges, names[starts[0]], names[ends[0]], coordinates=coordinates)
+        return cls(edges, names[source], names[target], coordinates=coordinates)
 
     @property
     def binary(self) -> bool:
@@ -180,10 +169,18 @@ class ShortestPath(Problem):
 
     def optimise(self, prices: Array) -> Array:
         """A cheapest path of each row; which one in a tie depends on that row's costs alone."""
+        if self._finite is not None:
+            return self._finite.optimise(prices)
         decisions = np.zeros_like(prices)
         for rows, arcs in self._solver.arcs_of(prices):
             decisions[rows, self._arcs.columns[arcs]] = 1.0
         return decisions
+
+    def runner_up(self, prices: Tensor, decisions: Tensor) -> Solved:
+        """The best other path."""
+        if self._finite is not None:
+            return self._finite.runner_up(prices, decisions)
+        return super().runner_up(prices, decisions)
 
     def telling_columns(self, decision: Tensor) -> Tensor:
         """The path's own edges: another path misses one of them."""

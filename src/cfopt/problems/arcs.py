@@ -15,8 +15,8 @@ from cfopt.errors import InputError
 from cfopt.problems.base import as_array
 from cfopt.types import Array, Indices
 
-#: Steps that the search for all paths may take, for each path and each node.
-_STEPS = 50
+#: Steps that the search for all paths may take in any case, and for each path.
+_STEPS, _STEPS_A_PATH = 20_000, 10
 #: Rounds in which the nodes of a layout move to the middle of their neighbours.
 _ROUNDS = 20
 
@@ -86,7 +86,7 @@ class Arcs:
         path: list[int] = []
         visited = {self.source}
         pending = [iter(leaving[self.source])]
-        for _ in range(_STEPS * (limit + self.num_nodes)):
+        for _ in range(_STEPS + _STEPS_A_PATH * limit):
             arc = next(pending[-1], -1)
             head = int(self.heads[arc])
             if arc < 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -238,9 +238,13 @@ class ShortestPath(Problem):
                 f"is not a path: {name!r} is {value:.3g}, but an edge is taken (1) or not (0)"
             )
         left = {int(column) for column in np.flatnonzero(decision > 0.5)}
+        leaving: defaultdict[Node, set[int]] = defaultdict(set)
+        for column in left:
+            for start in self._starts(column):
+                leaving[start].add(column)
         node, visited = self.source, [self.source]
         while node != self.target:
-            onward = [column for column in left if node in self._starts(column)]
+            onward = list(leaving[node] & left)
             if len(onward) != 1:
                 what = "leaves it more than once" if onward else "breaks off there"
                 return visited, f"is not a path: it reaches {node!r} and {what}"

@@ -31,6 +31,7 @@ from benchmarks import (
     networks,
     own_pipeline,
     qp,
+    roads,
     speed,
     sweep,
     tasks,
@@ -56,6 +57,7 @@ TITLES = {
     "grids": "Time per absolute task, by grid size",
     "items": "Time per absolute task, by number of items",
     "solvers": "Listing every decision against the general method, 100 rows",
+    "roads": "Shortest paths on a road-like network, 100 rows: against the flow program",
     "map step": "Maps: one MDMM step on 40 rows beside its bare passes through decoder and CNN",
     "map searches": "Maps: 40 absolute tasks, alpha = 2, beta = 10: the default search beside MDMM",
     "map plausibility": "Maps: naive and plausible explanations, judged with the alpha = 2 VAE",
@@ -170,6 +172,11 @@ def _tables(record: Record) -> None:
     record("solvers", growth.solvers())
 
 
+def _roads(record: Record) -> None:
+    """Paths through a network."""
+    record("roads", roads.compare())
+
+
 def _maps(record: Record) -> None:
     """Contexts that are images."""
     record("map step", maps.step_cost(maps.bench()))
@@ -214,6 +221,7 @@ def _explorer(record: Record) -> None:
 
 GROUPS: dict[str, Callable[[Record], None]] = {
     "tables": _tables,
+    "roads": _roads,
     "maps": _maps,
     "searches": _searches,
     "plausibility": _plausibility,
@@ -243,7 +251,7 @@ def _markdown(results: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     parts = [
         "# Measurements\n",
-        "Written by `make bench`, each group (tables; maps; searches; plausibility; pixels;",
+        "Written by `make bench`, each group (tables; roads; maps; searches; plausibility; pixels;",
         "training; own-pipeline; explorer; sweep) in one run; times on a shared machine are noisy,",
         "ratios less.",
         "The knobs of the search among codes were chosen of about 30 settings, on other maps than",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ from tests.browsing import find_browser
 from tests.commands import cf, change
 
 import cfopt
-from cfopt.experiments.scale import QUICK
-from cfopt.experiments.study import Study
 from cfopt.problems import GridShortestPath, Knapsack
+
+if TYPE_CHECKING:
+    from cfopt_paper.study import Study
 
 
 def random_linear(features: int, costs: int, seed: int = 0, bias: float = 0.0) -> torch.nn.Linear:
@@ -75,8 +77,10 @@ def example(tmp_path: Path) -> Path:
 def quick_study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     """The whole paper at the quick scale."""
     # Here: an experiment under work shall not stop the tests of all else.
-    from cfopt.experiments.catalogue import experiments_named
-    from cfopt.experiments.reproduce import reproduce
+    from cfopt_paper.catalogue import experiments_named
+    from cfopt_paper.reproduce import reproduce
+    from cfopt_paper.scale import QUICK
+    from cfopt_paper.study import Study
 
     study = Study(tmp_path_factory.mktemp("quick"), QUICK)
     reproduce(experiments_named(["all"]), study, Console(quiet=True))

@@ -22,7 +22,6 @@ OUTER = (
     "cfopt.__main__",
     "cfopt.app",
     "cfopt.demo",
-    "cfopt.experiments",
     "cfopt.cli",
     "cfopt.models.build",
     "cfopt.models.card",
@@ -54,6 +53,11 @@ def test_the_core_never_imports_the_outer_layers() -> None:
     for path in core:
         outward = {name for name in _imports(path) if name.startswith(OUTER)}
         assert not outward, f"{path} imports {outward}"
+
+
+def test_the_library_never_imports_the_paper_s_study() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        assert not any(name.startswith("cfopt_paper") for name in _imports(path)), path
 
 
 def test_the_package_can_be_used_without_its_extras() -> None:

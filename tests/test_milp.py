@@ -11,7 +11,7 @@ from scipy.optimize import LinearConstraint, milp
 
 import cfopt
 from cfopt.errors import InputError, SolverError
-from cfopt.problems import MILP, Finite, Knapsack
+from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack
 from conftest import normal
 
 LP_FILE = """Maximize
@@ -175,7 +175,7 @@ def test_the_time_limit_is_that_of_one_solve() -> None:
 
 
 def test_mixed_integer_models_are_as_good_as_scipys_solver_makes_them() -> None:
-    """Random small models, most of which HiGHS 1.14 would presolve; a few to a wrong optimum."""
+    """Random small models, a few of which the presolve of HiGHS 1.14 gets wrong."""
     rng = np.random.default_rng(3)
     solved = 0
     for _ in range(120):
@@ -206,7 +206,23 @@ def test_mixed_integer_models_are_as_good_as_scipys_solver_makes_them() -> None:
     assert solved > 300
 
 
-def test_a_model_that_presolve_would_get_wrong() -> None:
+def test_an_integer_flow_is_a_shortest_path_also_where_paths_tie() -> None:
+    grid = GridShortestPath(5, 6)
+    matrix = np.zeros((30, grid.num_costs))
+    for column, (tail, head) in enumerate(grid.arcs):
+        matrix[tail, column], matrix[head, column] = 1.0, -1.0
+    balance = np.eye(30)[0] - np.eye(30)[29]
+    flow = MILP(matrix, balance, balance, upper=1, integer=True)
+    generator = torch.Generator().manual_seed(0)
+    costs = torch.randint(-2, 3, (40, grid.num_costs), generator=generator).double()
+    decisions = flow.solve(costs)
+    assert grid.is_feasible(decisions).all()
+    assert torch.equal((costs * decisions).sum(1), (costs * grid.solve(costs)).sum(1))
+    assert torch.equal(flow.solve(costs.flip(0)).flip(0), decisions)
+
+
+def test_a_model_that_the_presolve_of_another_release_gets_wrong() -> None:
+    """HiGHS 1.14 returns a decision that is not the best (ERGO-Code/HiGHS#3094)."""
     problem = MILP(
         [
             [1000, 0, -1, 0, 0, 0],

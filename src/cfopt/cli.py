@@ -269,27 +269,16 @@ def reproduce(
 ) -> None:
     """Reproduce figures of the paper: tables, pictures beside the paper's values, and settings.
 
-    What is done is kept: the same command goes on after a stop.
+    What is done is kept: the same command goes on after a stop. Needs the package cfopt-paper.
 
     Example: cfopt reproduce maps-alpha-regret --scale quick
     """
     with _errors(debug):
         from rich.console import Console
 
-        from cfopt.experiments.catalogue import EXPERIMENTS, experiments_named
-        from cfopt.experiments.reproduce import reproduce
-        from cfopt.experiments.scale import scale_named
-        from cfopt.experiments.study import Study
+        from cfopt.app.study import find_study
 
-        # All names first: a mistake leaves no folder behind.
-        chosen, size = experiments_named(names or []), scale_named(scale)
-        if not chosen:
-            width = max(map(len, EXPERIMENTS))
-            for name, experiment in EXPERIMENTS.items():
-                typer.echo(f"{name:{width}}  {experiment.title}")
-            return
-        folder = Path("reproduction", size.name) if out is None else out
-        reproduce(chosen, Study(folder, size, seed, data), Console())
+        find_study()(names or [], scale, out, seed, data, Console())
 
 
 def main() -> None:

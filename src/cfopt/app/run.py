@@ -15,7 +15,7 @@ from cfopt.app.work import Work, placed
 from cfopt.errors import InputError, StorageError
 from cfopt.explanation import Explanation
 from cfopt.running.folder import claim
-from cfopt.running.pace import Bar, Lines, Pace, duration
+from cfopt.running.pace import Display, Pace, duration
 from cfopt.types import Progress
 
 KIND = "a run of cfopt explain"
@@ -67,9 +67,8 @@ class _Run:
         # Read now: damage is told before hours are spent.
         self._read([rows for rows in work.batches if rows not in self.to_do])
         sizes = [len(rows) for rows in self.to_do]
-        self.pace = Pace([float(size) for size in sizes], trust=0.0)
-        kind = Bar if console.is_terminal else Lines
-        self.display = kind(console, self.pace, sum(sizes), noun="row", rated=True, every=_EVERY)
+        self.pace = Pace([float(size) for size in sizes])
+        self.display = Display(console, self.pace, sum(sizes), noun="row", rated=True, every=_EVERY)
 
     def go(self) -> Explanation:
         """Do the batches in their order, then write the results of all."""

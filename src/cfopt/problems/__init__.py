@@ -4,6 +4,7 @@ from cfopt.problems.base import Problem
 from cfopt.problems.finite import Finite
 from cfopt.problems.knapsack import Knapsack
 from cfopt.problems.milp import MILP
+from cfopt.problems.network import ShortestPath
 from cfopt.problems.oracle import Oracle
 from cfopt.problems.pyepo import PyEPOProblem
 from cfopt.problems.shortest_path import GridShortestPath
@@ -17,5 +18,6 @@ __all__ = [
     "Oracle",
     "Problem",
     "PyEPOProblem",
+    "ShortestPath",
     "TerrainShortestPath",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import highspy
@@ -139,7 +139,8 @@ class HighsModel:
 
     The answer depends on the costs alone, not on the solves before: LPs restart from the last
     basis, but an optimum that may not be the only one is taken from a cold start, and
-    mixed-integer models always start cold.
+    mixed-integer models always start cold. Where the LP without integrality happens to have an
+    integer optimum, as in most network models, that is the answer.
     """
 
     def __init__(
@@ -161,15 +162,24 @@ class HighsModel:
         # The same feasible set is searched again and again, so that looking for any feasible point
         # first is wasted, and on small MIPs takes most of the time.
         self._highs.setOptionValue("mip_heuristic_run_feasibility_jump", False)
-        # HiGHS 1.14 presolves some mixed-integer models to a wrong optimum (ERGO-Code/HiGHS#3094).
-        self._presolve = "off" if model.integer.any() else "choose"
-        self._highs.setOptionValue("presolve", self._presolve)
         self._time_limit = time_limit
+        self._relaxed: HighsModel | None = None
+        if model.integer.any():
+            relaxed = replace(model, integer=np.zeros_like(model.integer))
+            self._relaxed = HighsModel(relaxed, sense, time_limit=time_limit)
         if self._highs.passModel(_to_highs(model, sense)) == highspy.HighsStatus.kError:
             raise InputError("HiGHS refuses the model: check that lower <= upper everywhere.")
 
     def solve(self, columns: NDArray[np.int32], costs: Array) -> Array:
         """The optimal values of all columns for the given costs of some of them."""
+        if self._relaxed is not None:
+            try:
+                values = self._relaxed.solve(columns, costs)
+            except SolverError:
+                pass  # the mixed-integer model gives the reason
+            else:
+                if (values == values.round())[self._integer].all():
+                    return values
         highs = self._highs
         # HiGHS's tolerances are absolute: tiny costs would all count as optimal. A power of two
         # changes no digit of the costs.
@@ -211,7 +221,7 @@ class HighsModel:
             # Presolve cannot tell the two apart; the simplex can.
             highs.setOptionValue("presolve", "off")
             highs.run()
-            highs.setOptionValue("presolve", self._presolve)
+            highs.setOptionValue("presolve", "choose")
             status = highs.getModelStatus()
         if status != _STATUS.kOptimal:
             if status == _STATUS.kUnbounded:

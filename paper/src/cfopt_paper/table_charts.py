@@ -1,0 +1,139 @@
+"""The panels of the tabular pictures: four to a picture, with legends above their curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from cfopt.plots.style import DASHED, INK, QUIET, canvas, chart
+from cfopt_paper.charts import PAPER, Sweep
+
+_DOTTED = (0, (1, 1.2))
+_STYLES: dict[str, Any] = {"solid": "-", "dashed": DASHED, "dotted": _DOTTED}
+
+
+def quarters(title: str) -> tuple[Figure, list[Axes]]:
+    """Four charts, two by two, under a heading."""
+    width, height = 10.0, 8.0
+    figure = canvas(width, height, rect=(0.005, 0.005, 0.99, 1 - 0.55 / height))
+    axes = [figure.add_subplot(2, 2, k + 1) for k in range(4)]
+    figure.text(0.02, 1 - 0.18 / height, title, fontsize=12, fontweight="bold", color=INK, va="top")
+    for one in axes:
+        chart(one)
+    return figure, axes
+
+
+class TablePanel:
+    """One chart of a tabular picture.
+
+    Arguments:
+        axes: where to draw.
+        ticks: the values of the knob.
+        label: what it is called.
+        summary: the points of all curves.
+        by: the column of the knob.
+    """
+
+    def __init__(
+        self, axes: Axes, ticks: Sequence[float], label: str, summary: pd.DataFrame, by: str
+    ) -> None:
+        self.axes, self.summary, self.by = axes, summary, by
+        self.sweep = Sweep(axes, ticks, label, "")
+        axes.set_xlim(-0.5, len(self.sweep.places) - 0.5)
+        self._title, self._log = "", False
+        self._labels: dict[str, Any] = {}
+
+    def headline(self, title: str, measure: str, *, log: bool = False) -> None:
+        """What is seen, in which units, and whether these span orders of magnitude."""
+        self._title, self._log = title, log
+        self.axes.set_ylabel(measure, fontsize=9, color=INK)
+
+    def curve(
+        self, label: str, colour: str, measure: str, *, dotted: bool = False, **point: str
+    ) -> None:
+        """The means of a measure with their band.
+
+        Arguments:
+            label: for the legend; curves of one label share an entry.
+            colour: of line and band.
+            measure: by its name in the summary.
+            dotted: for the second of two searches.
+            point: which rows, by the columns of the summary.
+        """
+        self.sweep.curve(self._of(measure, point), self.by, "_", colour)
+        line = self.axes.lines[-1]
+        first = self._labels.setdefault(label, line)
+        if dotted:
+            line.set(linestyle=_DOTTED, marker=first.get_marker(), markerfacecolor="white")
+
+    def paper(self, values: pd.DataFrame, colour: str = PAPER) -> None:
+        """The paper's values, dashed."""
+        self.sweep.paper(values, "_", colour)
+
+    def level(self, value: float) -> None:
+        """A line to compare with."""
+        self.axes.axhline(value, color=QUIET, linewidth=0.8, zorder=0)
+
+    def proved(self, **point: str) -> None:
+        """Bars that hang from the top: the share of tasks proved to have no answer, with counts."""
+        of = self._of("proved infeasible", point).sort_values(self.by)
+        if not (of["mean"] > 0).any():
+            return
+        places = [self.sweep.places[value] for value in of[self.by]]
+        bars = self.axes.bar(
+            places, -of["mean"], bottom=1, width=0.7, color=QUIET, alpha=0.35, zorder=0
+        )
+        for place, share, tasks in zip(places, of["mean"], of["tasks"], strict=True):
+            if share > 0:
+                self.axes.annotate(
+                    f"{round(share * tasks)}",
+                    (place, 1 - share),
+                    xytext=(0, -2),
+                    textcoords="offset points",
+                    ha="center",
+                    va="top",
+                    fontsize=7.5,
+                    color=INK,
+                )
+        asked = f"{point['criterion']}: " if "criterion" in point else ""
+        self._labels[f"{asked}proved impossible"] = bars
+
+    def shares(self) -> None:
+        """Show all of 0 to 1, and nothing else."""
+        self.axes.set_ylim(-0.03, 1.03)
+
+    def finish(self, styles: Mapping[str, str] | None = None) -> None:
+        """Say above the chart what it shows, which curve is which, and what line styles mean."""
+        entries = dict(self._labels)
+        for label, style in (styles or {}).items():
+            entries[label] = Line2D([], [], color=QUIET, linestyle=_STYLES[style])
+        if self._log:
+            # Linear below 1: a search that solves nothing is at 0.
+            self.axes.set_yscale("symlog", linthresh=1.0)
+            self.axes.set_ylim(bottom=0)
+        columns = len(entries) if len(entries) < 6 else 3
+        self.axes.legend(
+            entries.values(),
+            entries.keys(),
+            loc="lower left",
+            bbox_to_anchor=(-0.02, 1.0),
+            ncols=columns,
+            fontsize=7.5,
+            frameon=False,
+            handlelength=1.8,
+            columnspacing=1.0,
+            borderaxespad=0.0,
+        )
+        lines = -(-len(entries) // columns)
+        self.axes.set_title(self._title, fontsize=9.5, loc="left", color=INK, pad=10 + 12 * lines)
+
+    def _of(self, measure: str, point: Mapping[str, str]) -> pd.DataFrame:
+        of = self.summary[self.summary["measure"] == measure]
+        for column, value in point.items():
+            of = of[of[column] == value]
+        return of

@@ -1,1 +1,0 @@
-"""The numerical study of the paper, reproduced."""

@@ -1,0 +1,197 @@
+"""The arcs of a graph between a source and a target, and the simple paths along them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.csgraph import breadth_first_order, connected_components, dijkstra
+
+from cfopt.errors import InputError
+from cfopt.problems.base import as_array
+from cfopt.types import Array, Indices
+
+#: Steps that the search for all paths may take in any case, and for each path.
+_STEPS, _STEPS_A_PATH = 20_000, 10
+#: Rounds in which the nodes of a layout move to the middle of their neighbours.
+_ROUNDS = 20
+
+
+@dataclass(frozen=True)
+class Arcs:
+    """Arcs from tail to head, with the column of the decision that each belongs to.
+
+    Arguments:
+        tails, heads: nodes as numbers below `num_nodes`, `(A,)`.
+        columns: two arcs share a column where an edge can be used in both directions, `(A,)`.
+        num_nodes: how many nodes there are.
+        source, target: the ends of every path.
+    """
+
+    tails: Indices
+    heads: Indices
+    columns: Indices
+    num_nodes: int
+    source: int
+    target: int
+
+    def useful(self) -> Arcs:
+        """Without arcs that no simple path can take; none are left where there is no path.
+
+        Those are loops, arcs into the source or out of the target, and arcs that cannot be reached
+        from the source or from which the target cannot be reached.
+        """
+        kept = (self.tails != self.heads) & (self.heads != self.source)
+        kept &= self.tails != self.target
+        arcs = self._of(kept)
+        onward = _reached(arcs.tails, arcs.heads, self.source, self.num_nodes)
+        back = _reached(arcs.heads, arcs.tails, self.target, self.num_nodes)
+        return arcs._of(onward[arcs.tails] & back[arcs.heads])
+
+    def _of(self, kept: NDArray[np.bool_]) -> Arcs:
+        parts = (self.tails[kept], self.heads[kept], self.columns[kept])
+        return Arcs(*parts, self.num_nodes, self.source, self.target)
+
+    @cached_property
+    def levels(self) -> Indices | None:
+        """The largest number of arcs on a way to each node, `(N,)`; None if there is a cycle."""
+        count, _ = connected_components(
+            _matrix(self.tails, self.heads, self.num_nodes), connection="strong"
+        )
+        if count < self.num_nodes:
+            return None
+        levels = np.zeros(self.num_nodes, dtype=np.intp)
+        while True:
+            before = levels.copy()
+            np.maximum.at(levels, self.heads, levels[self.tails] + 1)
+            if (levels == before).all():
+                return levels
+
+    def simple_paths(self, limit: int) -> list[list[int]] | None:
+        """Every simple path as a list of arcs; None if they are more than `limit`.
+
+        Also None if finding them takes too long, which dead ends in graphs with cycles may bring
+        about.
+        """
+        if self._count_onward(limit) > limit:
+            return None
+        leaving: list[list[int]] = [[] for _ in range(self.num_nodes)]
+        for arc, tail in enumerate(self.tails):
+            leaving[tail].append(arc)
+        found: list[list[int]] = []
+        path: list[int] = []
+        visited = {self.source}
+        pending = [iter(leaving[self.source])]
+        for _ in range(_STEPS + _STEPS_A_PATH * limit):
+            arc = next(pending[-1], -1)
+            head = int(self.heads[arc])
+            if arc < 0:
+                pending.pop()
+                if not pending:
+                    return found
+                visited.remove(int(self.heads[path.pop()]))
+            elif head == self.target:
+                found.append([*path, arc])
+                if len(found) > limit:
+                    return None
+            elif head not in visited:
+                visited.add(head)
+                path.append(arc)
+                pending.append(iter(leaving[head]))
+        return None
+
+    def _count_onward(self, limit: int) -> int:
+        """The number of paths that only lead onward, at most limit + 1.
+
+        A lower bound of the number of simple paths, so that large graphs need not be searched.
+        """
+        onward, back = (
+            dijkstra(graph, indices=start, unweighted=True)
+            for graph, start in (
+                (_matrix(self.tails, self.heads, self.num_nodes), self.source),
+                (_matrix(self.heads, self.tails, self.num_nodes), self.target),
+            )
+        )
+        order = onward - back if self.levels is None else self.levels
+        rank = np.empty(self.num_nodes, dtype=np.intp)
+        rank[np.argsort(np.nan_to_num(order), kind="stable")] = np.arange(self.num_nodes)
+        ways = [0] * self.num_nodes
+        ways[self.source] = 1
+        for arc in np.argsort(rank[self.tails], kind="stable"):
+            tail, head = self.tails[arc], self.heads[arc]
+            if rank[tail] < rank[head]:
+                ways[head] = min(ways[head] + ways[tail], limit + 1)
+        return ways[self.target]
+
+
+def left_to_right(edges: Indices, count: int, source: int, target: int) -> Array:
+    """Places with x and y from 0 to 1, the source on the left and the target on the right.
+
+    Columns of nodes are by hops from the source less hops to the target; within a column, nodes
+    are in the order of their neighbours' mean height and evenly spread. Always the same for the
+    same network.
+
+    Arguments:
+        edges: pairs of nodes, `(E, 2)`; their direction does not matter.
+        count: how many nodes there are, N. Returns `(N, 2)`.
+        source, target: nodes at the two ends.
+    """
+    tails, heads = np.concatenate([edges, edges[:, ::-1]]).T
+    near = scipy.sparse.csr_array((np.ones(len(tails)), (tails, heads)), shape=(count, count))
+    hops = dijkstra(near, indices=[source, target], unweighted=True)
+    hops[np.isinf(hops)] = hops[np.isfinite(hops)].max() + 1  # in a part of their own
+    columns = hops[0] - hops[1]
+    x = (columns - columns.min()) / max(1.0, float(np.ptp(columns)))
+    _, column, size = np.unique(columns, return_inverse=True, return_counts=True)
+    first = np.cumsum(size) - size
+    neighbours = np.maximum(near.sum(axis=1), 1.0)
+    y = np.arange(count) / count  # as they are listed, to begin with
+    for _ in range(_ROUNDS):
+        wanted = (near @ y) / neighbours
+        order = np.lexsort((np.arange(count), wanted, column))
+        rank = np.empty(count)
+        rank[order] = np.arange(count)
+        y = (rank - first[column] + 0.5) / size[column]
+    return np.stack([x, y], axis=1)
+
+
+def arcs_of_matrix(
+    matrix: ArrayLike | Any, balance: ArrayLike
+) -> tuple[Indices, Indices, int, int]:
+    """Tails, heads, source and target of a flow program `matrix @ y = balance`.
+
+    Arguments:
+        matrix: dense or `scipy.sparse`, `(nodes, arcs)`: +1 where an arc starts, -1 where it ends.
+        balance: 1 at the source, -1 at the target, else 0, `(nodes,)`.
+    """
+    dense = matrix if scipy.sparse.issparse(matrix) else as_array("matrix", matrix)
+    columns = scipy.sparse.csc_array(dense, dtype=np.float64)
+    columns.eliminate_zeros()
+    full = (np.diff(columns.indptr) == 2).all()
+    if not full or (np.sort(columns.data.reshape(-1, 2), axis=1) != [-1, 1]).any():
+        raise InputError("A node-arc matrix needs one +1 and one -1 in each column, else 0.")
+    needed, count = as_array("balance", balance), columns.shape[0]
+    if needed.shape != (count,) or sorted(needed[needed != 0]) != [-1, 1]:
+        raise InputError(
+            f"balance needs {count} numbers, one for each row of the matrix: 1 at the source, -1 "
+            f"at the target and 0 elsewhere; got {needed!s:.80}."
+        )
+    rows = columns.indices.reshape(-1, 2).T
+    tails, heads = np.where(columns.data[::2] > 0, rows, rows[::-1])
+    return tails, heads, int(needed.argmax()), int(needed.argmin())
+
+
+def _matrix(tails: Indices, heads: Indices, count: int) -> scipy.sparse.csr_array:
+    return scipy.sparse.csr_array((np.ones(len(tails)), (tails, heads)), shape=(count, count))
+
+
+def _reached(tails: Indices, heads: Indices, start: int, count: int) -> NDArray[np.bool_]:
+    """Which nodes can be reached from one: `(N,)`."""
+    reached = np.zeros(count, dtype=bool)
+    matrix = _matrix(tails, heads, count)
+    reached[breadth_first_order(matrix, start, return_predecessors=False)] = True
+    return reached

@@ -1,0 +1,306 @@
+"""The cheapest path through any network: roads, pipes, flights."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from cfopt.errors import InputError
+from cfopt.problems.arcs import Arcs, arcs_of_matrix, left_to_right
+from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved, as_array
+from cfopt.problems.finite import Finite
+from cfopt.problems.path_solvers import solver_for
+from cfopt.types import Array, Indices
+
+Node = Hashable
+#: Up to this many paths, scoring them all beats a sweep, and Dijkstra's algorithm.
+_FEW, _FEW_WITH_CYCLES = 100, 1000
+#: Numbers that a list of all paths may have.
+_LISTED_NUMBERS = 20_000_000
+#: How many nodes of a path a message shows.
+_SHOWN = 12
+
+
+class ShortestPath(Problem):
+    """The cheapest simple path from a source to a target, where each edge has a predicted cost.
+
+    A decision has one entry for each edge: 1 if the path takes it, else 0. Where there are few
+    simple paths all of them are scored, and without cycles the graph is swept, both for a whole
+    batch at once and for costs of any sign. Otherwise each row takes a run of Dijkstra's algorithm;
+    costs may then be negative as long as no cycle is, since else the cheapest simple path is
+    NP-hard to find: such a row fails with a SolverError. On undirected edges, which can be gone
+    back and forth, any negative cost makes a negative cycle. A predictor of costs that must be >= 0
+    can end in `torch.nn.Softplus()`.
+
+    Arguments:
+        edges: pairs of nodes, in the order of the costs; a node is anything hashable, such as a
+            name. Parallel edges are allowed. A loop is never taken.
+        source, target: where paths start and end.
+        directed: whether an edge can be taken from its first to its second node only.
+        coordinates: where nodes are drawn, as {node: (x, y)}.
+    """
+
+    def __init__(
+        self,
+        edges: Iterable[tuple[Node, Node]],
+        source: Node,
+        target: Node,
+        *,
+        directed: bool = True,
+        coordinates: Mapping[Any, Sequence[float]] | None = None,
+    ) -> None:
+        self.edges = tuple(_pair(edge) for edge in edges)
+        self.nodes = tuple(dict.fromkeys(node for edge in self.edges for node in edge))
+        self._number = {node: k for k, node in enumerate(self.nodes)}
+        for role, node in (("source", source), ("target", target)):
+            if node not in self._number:
+                raise InputError(f"The {role} {node!r} is not a node of any edge of the network.")
+        if source == target:
+            raise InputError(f"source and target need to differ, got {source!r} for both.")
+        self.source, self.target, self.directed = source, target, directed
+        self.num_costs = len(self.edges)
+        ends = np.array([[self._number[u], self._number[v]] for u, v in self.edges], dtype=np.intp)
+        self._ends: Indices = ends
+        columns = np.arange(len(ends))
+        if not directed:
+            ends, columns = np.concatenate([ends, ends[:, ::-1]]), np.tile(columns, 2)
+        tails, heads = ends.T
+        start, end = self._number[source], self._number[target]
+        self._arcs = Arcs(tails, heads, columns, len(self.nodes), start, end).useful()
+        if not len(self._arcs.tails):
+            raise InputError(
+                f"ShortestPath needs a path from source to target, but no path leads from "
+                f"{source!r} to {target!r}. Check the edges and their direction."
+            )
+        self._solver = solver_for(self._arcs)
+        listed = self.list_decisions(_FEW if self._arcs.levels is not None else _FEW_WITH_CYCLES)
+        self._finite = None if listed is None else Finite(listed)
+        self._places = None if coordinates is None else self._placed(coordinates)
+
+    @classmethod
+    def from_networkx(
+        cls,
+        graph: Any,
+        source: Node,
+        target: Node,
+        coordinates: Mapping[Any, Sequence[float]] | None = None,
+    ) -> ShortestPath:
+        """A network from a networkx graph, directed or not; costs in the order of `graph.edges()`.
+
+        Arguments:
+            graph: of any of networkx's classes.
+            source, target: where paths start and end.
+            coordinates: where nodes are drawn; by default what the nodes have as `pos`, or as `x`
+                and `y` (as OSMnx does).
+        """
+        pairs = [(edge[0], edge[1]) for edge in graph.edges()]
+        if coordinates is None:
+            known = {node: _position(data) for node, data in graph.nodes(data=True)}
+            coordinates = {node: place for node, place in known.items() if place is not None}
+            if not all(node in coordinates for pair in pairs for node in pair):
+                coordinates = None
+        return cls(pairs, source, target, directed=graph.is_directed(), coordinates=coordinates)
+
+    @classmethod
+    def from_matrix(
+        cls,
+        matrix: ArrayLike | Any,
+        balance: ArrayLike,
+        *,
+        nodes: Sequence[Node] | None = None,
+        coordinates: Mapping[Any, Sequence[float]] | None = None,
+    ) -> ShortestPath:
+        """A directed network from the constraints `matrix @ y = balance` of its flow program.
+
+        Which of the two signs marks the start of an arc makes no difference to the decisions; here
+        an arc starts where its column has +1.
+
+        Arguments:
+            matrix: dense or `scipy.sparse`, `(nodes, arcs)`; each column has one +1 and one -1.
+            balance: 1 at the source, -1 at the target, else 0, `(nodes,)`.
+            nodes: a name for each row; its number by default.
+            coordinates: where nodes are drawn, as {node: (x, y)}.
+        """
+        tails, heads, source, target = arcs_of_matrix(matrix, balance)
+        names = nodes if nodes is not None else range(np.shape(balance)[0])
+        if len(names) != np.shape(balance)[0] or len(set(names)) != len(names):
+            raise InputError(
+                f"nodes needs {np.shape(balance)[0]} different names, one for each row of the "
+                f"matrix; got {names!r:.80}."
+            )
+        edges = [(names[u], names[v]) for u, v in zip(tails, heads, strict=True)]
+        return cls(edges, names[source], names[target], coordinates=coordinates)
+
+    @property
+    def binary(self) -> bool:
+        """An edge is taken or not."""
+        return True
+
+    @property
+    def decision_names(self) -> tuple[str, ...]:
+        """Edges by their nodes; parallel ones are numbered."""
+        return self._edge_names if self._decision_names is None else self._decision_names
+
+    @cached_property
+    def _edge_names(self) -> tuple[str, ...]:
+        sign = "→" if self.directed else "↔"
+        plain = [f"{u} {sign} {v}" for u, v in self.edges]
+        several, seen, names = Counter(plain), Counter[str](), []
+        for name in plain:
+            seen[name] += 1
+            names.append(f"{name} ({seen[name]})" if several[name] > 1 else name)
+        return tuple(names)
+
+    @cached_property
+    def coordinates(self) -> Array:
+        """Where each node is drawn, `(N, 2)`: as given, else with paths from left to right."""
+        if self._places is not None:
+            return self._places
+        return left_to_right(
+            self._ends, len(self.nodes), self._number[self.source], self._number[self.target]
+        )
+
+    def optimise(self, prices: Array) -> Array:
+        """A cheapest path of each row; which one in a tie depends on that row's costs alone."""
+        if self._finite is not None:
+            return self._finite.optimise(prices)
+        decisions = np.zeros_like(prices)
+        for rows, arcs in self._solver.arcs_of(prices):
+            decisions[rows, self._arcs.columns[arcs]] = 1.0
+        return decisions
+
+    def runner_up(self, prices: Tensor, decisions: Tensor) -> Solved:
+        """The best other path."""
+        if self._finite is not None:
+            return self._finite.runner_up(prices, decisions)
+        return super().runner_up(prices, decisions)
+
+    def telling_columns(self, decision: Tensor) -> Tensor:
+        """The path's own edges: another path misses one of them."""
+        return decision.nonzero().flatten()
+
+    def describe(self, decision: Array) -> str:
+        """The nodes that the path visits."""
+        try:
+            visited = [str(node) for node in self.nodes_of(decision)]
+        except InputError:
+            return super().describe(decision)
+        if len(visited) > _SHOWN:
+            half = _SHOWN // 2
+            visited = [*visited[:half], f"({len(visited) - 2 * half} more)", *visited[-half:]]
+        return "path " + " → ".join(visited)
+
+    def nodes_of(self, decision: Array) -> list[Node]:
+        """The nodes of a path in their order, from source to target; InputError if it is none."""
+        visited, fault = self._walk(np.asarray(decision, dtype=np.float64))
+        if fault:
+            raise InputError(f"The decision {fault}.")
+        return visited
+
+    def decision_of(self, nodes: Sequence[Node]) -> Array:
+        """The path through some nodes, from source to target: `-> (m,)`.
+
+        Of parallel edges the first listed one is taken.
+
+        Arguments:
+            nodes: all nodes of the path, in their order.
+        """
+        columns: dict[tuple[Node, Node], int] = {}
+        for column, (u, v) in enumerate(self.edges):
+            columns.setdefault((u, v), column)
+            if not self.directed:
+                columns.setdefault((v, u), column)
+        decision = np.zeros(self.num_costs)
+        for pair in pairwise(nodes):
+            if pair not in columns:
+                raise InputError(f"There is no edge from {pair[0]!r} to {pair[1]!r}.")
+            decision[columns[pair]] = 1.0
+        self.nodes_of(decision)
+        return decision
+
+    def faults(self, decisions: Array) -> list[str]:
+        """Where a decision leaves off being a path, by the names of nodes."""
+        return [self._walk(decision)[1] for decision in decisions]
+
+    def _walk(self, decision: Array) -> tuple[list[Node], str]:
+        """The nodes on the way from the source, and why they are not a path, or ""."""
+        odd = np.flatnonzero(np.abs(decision * (1 - decision)) > FEASIBILITY_TOLERANCE)
+        if len(odd):
+            name, value = self.decision_names[odd[0]], decision[odd[0]]
+            return [], (
+                f"is not a path: {name!r} is {value:.3g}, but an edge is taken (1) or not (0)"
+            )
+        left = {int(column) for column in np.flatnonzero(decision > 0.5)}
+        leaving: defaultdict[Node, set[int]] = defaultdict(set)
+        for column in left:
+            for start in self._starts(column):
+                leaving[start].add(column)
+        node, visited = self.source, [self.source]
+        while node != self.target:
+            onward = list(leaving[node] & left)
+            if len(onward) != 1:
+                what = "leaves it more than once" if onward else "breaks off there"
+                return visited, f"is not a path: it reaches {node!r} and {what}"
+            left.remove(onward[0])
+            u, v = self.edges[onward[0]]
+            node = v if node == u else u
+            if node in visited:
+                return visited, f"is not a path: it returns to {node!r}"
+            visited.append(node)
+        if left:
+            name = self.decision_names[min(left)]
+            return visited, f"is not a path: it also takes {name!r}, which is not on the way"
+        return visited, ""
+
+    def _starts(self, column: int) -> tuple[Node, ...]:
+        """The nodes from which an edge can be taken."""
+        return self.edges[column][:1] if self.directed else self.edges[column]
+
+    def list_decisions(self, limit: int) -> Array | None:
+        """Every simple path, as long as they are few."""
+        limit = min(limit, _LISTED_NUMBERS // self.num_costs)
+        paths = self._arcs.simple_paths(limit)
+        if paths is None:
+            return None
+        decisions = np.zeros((len(paths), self.num_costs))
+        for row, arcs in enumerate(paths):
+            decisions[row, self._arcs.columns[arcs]] = 1.0
+        return decisions
+
+    def _placed(self, coordinates: Mapping[Any, Sequence[float]]) -> Array:
+        missing = [node for node in self.nodes if node not in coordinates]
+        if missing:
+            raise InputError(
+                f"coordinates needs a place for each node, but has none for {missing[0]!r} "
+                f"({len(missing)} of {len(self.nodes)} are missing)."
+            )
+        places = as_array("coordinates", [coordinates[node] for node in self.nodes])
+        if places.shape != (len(self.nodes), 2) or not np.isfinite(places).all():
+            raise InputError("coordinates needs two finite numbers (x, y) for each node.")
+        return places
+
+
+def _pair(edge: Any) -> tuple[Node, Node]:
+    try:
+        first, second = edge
+        hash((first, second))
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"An edge needs to be a pair of hashable nodes, got {edge!r:.60}."
+        ) from error
+    return first, second
+
+
+def _position(data: Mapping[str, Any]) -> Sequence[float] | None:
+    """Where networkx users keep coordinates."""
+    if "pos" in data:
+        place: Sequence[float] = data["pos"]
+        return place
+    return (data["x"], data["y"]) if {"x", "y"} <= data.keys() else None

@@ -1,0 +1,195 @@
+"""Cheapest paths over the arcs of a graph, for all rows of a batch."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse
+from scipy.sparse.csgraph import dijkstra
+
+from cfopt.errors import SolverError
+from cfopt.problems.arcs import Arcs
+from cfopt.types import Array, Indices
+
+#: Numbers that are swept at once: what fits a processor's cache.
+_NUMBERS_AT_ONCE = 131_072
+#: Around a cycle costs may fall by this fraction of all costs and still count as rounding.
+_ROUNDING = 1e-13
+_NEGATIVE_CYCLE = (
+    "a cheapest path needs costs without a negative cycle, but going around one of this graph's "
+    "cycles costs less than nothing; predict costs >= 0, for example with a Softplus as the last "
+    "layer"
+)
+
+
+class PathSolver(Protocol):
+    """What finds cheapest paths."""
+
+    def arcs_of(self, prices: Array) -> list[tuple[Indices, Indices]]:
+        """Rows and arcs that their paths take: `(B, m) -> [(rows, arcs)]`, step by step."""
+
+
+def solver_for(arcs: Arcs) -> PathSolver:
+    """A sweep over an acyclic graph, else Dijkstra's algorithm."""
+    return Dijkstra(arcs) if arcs.levels is None else LevelSweep(arcs)
+
+
+class LevelSweep:
+    """Bellman's recursion over the levels of an acyclic graph, all rows of a batch at once.
+
+    Costs may have any sign. Of equally cheap arcs into a node the first listed one is taken.
+    """
+
+    def __init__(self, arcs: Arcs) -> None:
+        assert arcs.levels is not None
+        self._arcs = arcs
+        degrees = np.bincount(arcs.heads, minlength=arcs.num_nodes)
+        # Nodes by level, those with many arcs first: the k-th arcs into the nodes of a level then
+        # enter the first few of them, and one operation relaxes all k-th arcs.
+        order = np.lexsort((-degrees, arcs.levels))
+        self._place = np.empty(arcs.num_nodes, dtype=np.intp)
+        self._place[order] = np.arange(arcs.num_nodes)
+        heads = self._place[arcs.heads]
+        by_head = np.lexsort((np.arange(len(heads)), heads))
+        first = np.searchsorted(heads[by_head], np.arange(arcs.num_nodes))
+        turn = np.empty(len(heads), dtype=np.intp)
+        turn[by_head] = np.arange(len(heads)) - first[heads[by_head]]
+        level = arcs.levels[arcs.heads]
+        #: Arcs in the order in which they are relaxed, and the operations as slices of them.
+        self._order = np.lexsort((heads, turn, level))
+        keys = np.stack([level, turn])[:, self._order]
+        starts = np.flatnonzero((np.diff(keys, axis=1, prepend=-1) != 0).any(axis=0))
+        ends = np.append(starts[1:], len(heads))
+        self._tails = self._place[arcs.tails][self._order]
+        into = heads[self._order]
+        self._passes = [(a, b, into[a], into[b - 1] + 1) for a, b in zip(starts, ends, strict=True)]
+
+    def arcs_of(self, prices: Array) -> list[tuple[Indices, Indices]]:
+        """Rows and arcs of their paths, from the target back."""
+        at_once = max(1, _NUMBERS_AT_ONCE // max(1, len(self._order)))
+        found = []
+        for start in range(0, len(prices), at_once):
+            steps = self._back(self._sweep(prices[start : start + at_once]))
+            found += [(rows + start, taken) for rows, taken in steps]
+        return found
+
+    def _sweep(self, prices: Array) -> Indices:
+        """The last arc of a cheapest way to each node, by its place: `(B, m) -> (N, B)`."""
+        costs = prices.T[self._arcs.columns[self._order]]
+        reach = np.full((self._arcs.num_nodes, len(prices)), np.inf)
+        reach[self._place[self._arcs.source]] = 0.0
+        last = np.zeros(reach.shape, dtype=np.intp)
+        for start, end, top, bottom in self._passes:
+            offered = reach[self._tails[start:end]]
+            offered += costs[start:end]
+            better = offered < reach[top:bottom]
+            np.copyto(reach[top:bottom], offered, where=better)
+            np.copyto(last[top:bottom], self._order[start:end, None], where=better)
+        return last
+
+    def _back(self, last: Indices) -> list[tuple[Indices, Indices]]:
+        rows = np.arange(last.shape[1])
+        at = np.full(len(rows), self._arcs.target)
+        steps = []
+        while len(rows):
+            taken = last[self._place[at], rows]
+            steps.append((rows, taken))
+            at = self._arcs.tails[taken]
+            going = at != self._arcs.source
+            rows, at = rows[going], at[going]
+        return steps
+
+
+class Dijkstra:
+    """Dijkstra's algorithm, row by row, for graphs with cycles.
+
+    Negative costs are first made non-negative by Johnson's potentials, which changes no comparison
+    of two paths; a row with a negative cycle has none, and SolverError says so.
+    """
+
+    def __init__(self, arcs: Arcs) -> None:
+        self._arcs = arcs
+        #: Arcs sorted by (tail, head), where parallel ones follow one another.
+        self._order = np.lexsort((arcs.heads, arcs.tails))
+        self._keys = arcs.tails * arcs.num_nodes + arcs.heads
+        self._pairs, self._starts = np.unique(self._keys[self._order], return_index=True)
+        tails, heads = np.divmod(self._pairs, arcs.num_nodes)
+        pointers = np.searchsorted(tails, np.arange(arcs.num_nodes + 1))
+        #: Pairs of pairs that lead there and back.
+        _, self._there, self._back_again = np.intersect1d(
+            self._pairs, heads * arcs.num_nodes + tails, assume_unique=True, return_indices=True
+        )
+        self._graph = scipy.sparse.csr_array(
+            (np.zeros(len(heads)), heads.astype(np.int32), pointers.astype(np.int32)),
+            shape=(arcs.num_nodes, arcs.num_nodes),
+        )
+
+    def arcs_of(self, prices: Array) -> list[tuple[Indices, Indices]]:
+        """Rows and arcs of their paths, from the target back."""
+        costs = prices[:, self._arcs.columns]
+        negative = np.flatnonzero((costs < 0).any(axis=1))
+        if len(negative):
+            costs[negative] = self._reduced(costs[negative])
+        sorted_costs = costs[:, self._order]
+        cheapest = np.minimum.reduceat(sorted_costs, self._starts, axis=1)
+        came_from = np.empty((len(prices), self._arcs.num_nodes), dtype=np.intp)
+        for row, weights in enumerate(cheapest):
+            self._graph.data = weights
+            _, came_from[row] = dijkstra(
+                self._graph, indices=self._arcs.source, return_predecessors=True
+            )
+        return self._back(came_from, sorted_costs, cheapest)
+
+    def _back(
+        self, came_from: Indices, costs: Array, cheapest: Array
+    ) -> list[tuple[Indices, Indices]]:
+        rows = np.arange(len(came_from))
+        at = np.full(len(rows), self._arcs.target)
+        steps = []
+        while len(rows):
+            before = came_from[rows, at]
+            pair = np.searchsorted(self._pairs, before * self._arcs.num_nodes + at)
+            steps.append((rows, self._order[self._first_cheapest(rows, pair, costs, cheapest)]))
+            going = before != self._arcs.source
+            rows, at = rows[going], before[going]
+        return steps
+
+    def _first_cheapest(
+        self, rows: Indices, pair: Indices, costs: Array, cheapest: Array
+    ) -> Indices:
+        """The first of the cheapest among parallel arcs, by its place: `(R,), (R,) -> (R,)`."""
+        found: Indices = self._starts[pair]
+        dear = costs[rows, found] > cheapest[rows, pair]
+        while dear.any():
+            found[dear] += 1
+            dear = costs[rows, found] > cheapest[rows, pair]
+        return found
+
+    def _reduced(self, costs: Array) -> Array:
+        """`cost + potential(tail) - potential(head) >= 0` by Bellman and Ford: `(R, A) -> (R, A)`.
+
+        A potential is the cost of the cheapest way to the node. If it still falls after as many
+        rounds as there are nodes, there is a negative cycle. Most are found before, by going there
+        and back.
+        """
+        slack = _ROUNDING * np.abs(costs).sum(axis=1)[:, None]
+        cheapest = np.minimum.reduceat(costs[:, self._order], self._starts, axis=1)
+        if (cheapest[:, self._there] + cheapest[:, self._back_again] < -slack).any():
+            raise SolverError(_NEGATIVE_CYCLE)
+        by_head = np.argsort(self._arcs.heads, kind="stable")
+        heads, starts = np.unique(self._arcs.heads[by_head], return_index=True)
+        tails, offers = self._arcs.tails[by_head], costs[:, by_head]
+        reach = np.full((len(costs), self._arcs.num_nodes), np.inf)
+        reach[:, self._arcs.source] = 0.0
+        for _ in range(self._arcs.num_nodes):
+            offered = np.minimum.reduceat(reach[:, tails] + offers, starts, axis=1)
+            better = offered < reach[:, heads] - slack
+            if not better.any():
+                used = np.zeros(self._arcs.num_nodes, dtype=bool)
+                used[[self._arcs.source, *heads]] = True
+                potential = np.where(used, reach, 0.0)
+                found = costs + potential[:, self._arcs.tails] - potential[:, self._arcs.heads]
+                return np.maximum(found, 0.0)  # below 0 by rounding only
+            reach[:, heads] = np.where(better, offered, reach[:, heads])
+        raise SolverError(_NEGATIVE_CYCLE)

@@ -91,13 +91,16 @@ def test_what_columns_may_be_is_told_where_it_is_known() -> None:
     model = MILP(np.ones((1, 3)), 0, 9, lower=[-1, 0, 0], upper=upper, integer=whole)
     listed = Finite([[0, 2.5, 1], [4, 1, 0]])
     told = [
-        [(c["integer"], c["binary"], c["lower"], c["upper"]) for c in columns(problem) or []]
+        [
+            (c["integer"], c["binary"], c["lower"], c["upper"])
+            for c in columns(problem.scene()) or []
+        ]
         for problem in (model, listed, Knapsack(np.ones((1, 2)), [1.0]))
     ]
     assert told[0] == [(True, False, -1, 3), (False, False, 0, None), (True, True, 0, 1)]
     assert told[1] == [(True, False, 0, 4), (False, False, 1, 2.5), (True, True, 0, 1)]
     assert told[2] == [(True, True, 0, 1)] * 2
-    assert columns(Finite(np.eye(2001)[:2])) is None
+    assert columns(Finite(np.eye(2001)[:2]).scene()) is None
 
 
 def test_which_way_features_may_move_is_told() -> None:

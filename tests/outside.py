@@ -103,6 +103,7 @@ class Assignment(Problem):
             noun="plan",
             nouns="plans",
             places=tuple(f"{side}{k + 1}" for side in "PJ" for k in range(self.people)),
-            positions=tuple((x, k) for x in (0, 1) for k in range(self.people)),
+            positions=tuple((x, k) for x in (0, 2 * self.people / 3) for k in range(self.people)),
+            directed=False,
             arcs=tuple((i, self.people + j) for i, j in pairs),
         )

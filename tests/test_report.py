@@ -22,7 +22,7 @@ from cfopt.drawing import elements as svg
 from cfopt.drawing.svg import common
 from cfopt.errors import StorageError
 from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack, TerrainShortestPath
-from cfopt.problems.routes import column_letters
+from cfopt.problems.lattice import column_letters
 from cfopt.report import write_report
 from cfopt.report.measure import measured
 from cfopt.report.naming import decision_name

@@ -24,7 +24,7 @@ from cfopt.app.example import write_example
 from cfopt.app.work import load
 from cfopt.features import Features
 from cfopt.models.terrain import FOLDER, PREDICTOR, VAES, load_terrain
-from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack, TerrainShortestPath
+from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack, Scene, TerrainShortestPath
 from cfopt.web import build
 from cfopt.web.columns import columns
 from cfopt.web.limits import Limits
@@ -82,6 +82,12 @@ def test_pipelines_are_listed_and_described(client: Client) -> None:
     }
     assert (len(own["columns"]), len(terrain["columns"])) == (len(own["decision_names"]), 144)
     assert weekend["immutable"]
+    for name, problem in (
+        ("grid", GridShortestPath(5, 5)),
+        ("terrain", TerrainShortestPath(12, 12)),
+    ):
+        told = client.get(f"/api/pipelines/{name}").json()
+        assert Scene.from_dict(told["scene"]) == problem.scene()
     assert not own["plausible"]
 
 

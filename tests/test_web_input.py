@@ -107,6 +107,8 @@ def _wish(alternative: Any, pipeline: str = "grid", **more: Any) -> dict[str, An
         (_wish({"path": [[0, 0], [0, 1]]}), 422, "The path needs to end at [4, 4], got [0, 1]"),
         (_wish({"path": [[0, 0], [0, 5]]}), 422, "The path leaves the map at [0, 5]"),
         (_wish({"path": [[0, 0, 0]]}), 422, "at most 2 items"),
+        (_wish({"path": ["A", "B", "?"]}), 422, "there is no '?'"),
+        (_wish({"path": ["A", 3]}), 422, "valid list"),
         (_wish({"path": []}), 422, "at least 1 item"),
         (
             _wish([1] * 16, "knapsack"),

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from cfopt.errors import InputError
+from cfopt.problems.lattice import Cell
 from cfopt.problems.terrain import TerrainShortestPath
-from cfopt.problems.walk import Cell
 
 #: What selects maps: one of them, a slice, indices or a mask.
 Rows = int | slice | Tensor

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
 
 from cfopt.drawing.palette import CHANGE, LIGHT, SHADES
 from cfopt.drawing.panel import Line, Panel
@@ -87,7 +88,7 @@ def _draw_network(axes: Axes, panel: Panel, scene: Network) -> None:
     places = np.array(scene.positions) * [1, -1]
     across, down = np.ptp(places, axis=0)
     size = max(across, down) + 1
-    width = min(10.0, 48 / size) * (0.6 if any(scene.bends) else 1.0)
+    width = min(10.0, 48 / size) * (1.0 if scene.roomy else 0.6)
     arcs = [_arc(scene, k) for k in range(len(scene.arcs))]
     scale = Normalize(panel.low, panel.high)
     costs = LineCollection(arcs, cmap=COSTS, norm=scale, linewidths=width, zorder=1)
@@ -138,10 +139,12 @@ def _draw_arrows(axes: Axes, arcs: list[Array], size: float) -> None:
 
 def _name_places(axes: Axes, scene: Network, places: Array) -> None:
     few = len(scene.places) <= _LABELLED
+    halo = [withStroke(linewidth=2, foreground="white")]
     above: dict[str, Any] = {"xytext": (0, 5), "textcoords": "offset points", "ha": "center"}
+    above |= {"fontsize": 7.5, "color": INK, "zorder": 6, "path_effects": halo}
     for k, name in enumerate(scene.places):
         if few or k in (scene.start, scene.goal):
-            axes.annotate(name, places[k], fontsize=7.5, color=INK, zorder=6, **above)
+            axes.annotate(name, places[k], **above)
 
 
 def draw_image(axes: Axes, scene: Cells, image: Array) -> None:

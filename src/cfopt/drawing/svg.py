@@ -17,16 +17,19 @@ from cfopt.drawing import elements as svg
 from cfopt.drawing.bars import draw_bars
 from cfopt.drawing.palette import SHADES
 from cfopt.drawing.panel import Line, Panel
-from cfopt.problems.routes import Cells, Network, Routes, column_letters
+from cfopt.problems.lattice import column_letters
+from cfopt.problems.routes import Cells, Network, Routes
 from cfopt.problems.scene import Scene
 from cfopt.types import Array
 
 #: The name of what the pictures of a report share.
 _PLACES = "places"
-#: The length of an arc, what is left free around a network, and the size of names in it.
-_STEP, _MARGIN, _FONT = 30, 10, 9
+#: The length of an arc, and of one between names; what is left free around; the size of names.
+_STEP, _LONG, _MARGIN, _FONT = 30, 60, 10, 9
 #: The radius of a node with its name in it, and of one without; up to how many are named beside.
 _NAMED, _SMALL, _LABELLED = 8.0, 3.5, 60
+#: A network is at least this wide, as pictures fill the width they are given.
+_LEAST = 90
 #: The side of a cell; room for the names of columns and rows.
 _CELL, _RULER = 12, 13
 
@@ -95,32 +98,32 @@ class _Plan:
         self.scene = scene
         self._inside = not scene.ruled and all(len(name) <= 2 for name in scene.places)
         self._beside = not self._inside and not scene.ruled
+        self._few = self._beside and len(scene.places) <= _LABELLED
+        self._step = _LONG if self._few else _STEP
         half = max(map(self._half, range(len(scene.places))), default=0.0)
         self._edge = _RULER if scene.ruled else 0
         self._left = self._edge + max(_MARGIN, min(half, 60))
         self._top = self._edge + (_MARGIN + _FONT if self._beside else _MARGIN)
         across, down = np.array(scene.positions).max(axis=0, initial=0.0)
-        self.size = (
-            _STEP * across + 2 * self._left - self._edge,
-            _STEP * down + self._top + _MARGIN,
-        )
+        width = self._step * across + 2 * self._left - self._edge
+        self._left += max(0.0, _LEAST - width) / 2
+        self.size = max(width, _LEAST), self._step * down + self._top + _MARGIN
 
     def _half(self, k: int) -> float:
         """Half the room that the name beside a place takes."""
         return svg.breadth(self.scene.places[k], _FONT) / 2 if self._labelled(k) else 0.0
 
     def _labelled(self, k: int) -> bool:
-        few = len(self.scene.places) <= _LABELLED
-        return self._beside and (few or k in (self.scene.start, self.scene.goal))
+        return self._few or (self._beside and k in (self.scene.start, self.scene.goal))
 
     def at(self, k: int) -> tuple[float, float]:
         """The middle of a place."""
         x, y = self.scene.positions[k]
-        return self._left + _STEP * x, self._top + _STEP * y
+        return self._left + self._step * x, self._top + self._step * y
 
     def draw(self, panel: Panel, sketched: bool) -> list[str]:
         """Arcs in shades of their costs, and decisions on top."""
-        slim = "cost slim" if any(self.scene.bends) else "cost"
+        slim = "cost" if self.scene.roomy else "cost slim"
         costs = [] if sketched else _in_shades(panel, slim, lambda of: self._arcs(of.nonzero()[0]))
         taken = [(np.flatnonzero(line.decision > 0.5), kind) for line, kind in _styled(panel)]
         return [*costs, *(svg.path(self._arcs(chosen), kind) for chosen, kind in taken)]
@@ -139,7 +142,7 @@ class _Plan:
         """The middle of an arc, moved aside by so many times its bend."""
         (x, y), (u, v) = map(self.at, self.scene.arcs[k])
         length = math.hypot(u - x, v - y) or 1.0
-        off = times * _STEP * self.scene.bends[k] / length
+        off = times * self._step * self.scene.bends[k] / length
         return (x + u) / 2 - (v - y) * off, (y + v) / 2 + (u - x) * off
 
     def _arrow(self, k: int) -> str:
@@ -163,7 +166,7 @@ class _Plan:
                 parts.append(svg.text(x, y + 3, name, kind))
             elif self._labelled(k):
                 parts.append(svg.text(x, y - 6, name, "label"))
-        return [*parts, *_rulers(scene, _STEP, self._left, self._top)]
+        return [*parts, *_rulers(scene, self._step, self._left, self._top)]
 
 
 def _point(x: float, y: float) -> str:

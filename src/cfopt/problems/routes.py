@@ -11,42 +11,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cfopt.errors import InputError
+from cfopt.problems.lattice import LETTERS, order_cells
 from cfopt.problems.layout import bends, layered, scaled
 from cfopt.problems.scene import _SPELLED, Path, Place, Scene, hints
-from cfopt.problems.walk import order_cells
 from cfopt.types import Array
 
-#: Up to this many places of a lattice each has a letter of its own, or its name on it.
-LETTERS = 26
 #: How far a value may be from a whole number to count as one.
 _WHOLE = 1e-4
 #: How many orders of visited cells are remembered: pages and reports ask for each many times.
 _REMEMBERED = 4096
-
-
-def column_letters(column: int) -> str:
-    """The letters of a column: A to Z, then AA, AB, as in a spreadsheet."""
-    letters, column = "", column + 1
-    while column:
-        column, rest = divmod(column - 1, 26)
-        letters = chr(ord("A") + rest) + letters
-    return letters
-
-
-def cell_name(row: int, column: int) -> str:
-    """A place of a lattice by its column and its row, as in chess."""
-    return f"{column_letters(column)}{row + 1}"
-
-
-def cell_names(rows: int, cols: int) -> tuple[str, ...]:
-    """What the cells of a map are called, row by row."""
-    return tuple(cell_name(row, column) for row in range(rows) for column in range(cols))
-
-
-def node_names(rows: int, cols: int) -> tuple[str, ...]:
-    """What the nodes of a grid are called: letters while the alphabet lasts, then as cells."""
-    count = rows * cols
-    return tuple(map(column_letters, range(count))) if count <= LETTERS else cell_names(rows, cols)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,6 +147,11 @@ class Network(Routes):
         return bends(self.arcs)
 
     @property
+    def roomy(self) -> bool:
+        """Whether arcs can be drawn broad: on a lattice they neither cross nor run side by side."""
+        return self.lattice is not None and not any(self.bends)
+
+    @property
     def arrows(self) -> bool:
         """Whether directions need to be drawn: not if all arcs go as one reads, right or down."""
         if not self.directed or not self.arcs:
@@ -184,7 +162,12 @@ class Network(Routes):
 
     def to_dict(self) -> dict[str, Any]:
         """With what renderers would otherwise have to find out again."""
-        return {**super().to_dict(), "bends": self.bends, "arrows": self.arrows}
+        return {
+            **super().to_dict(),
+            "bends": self.bends,
+            "arrows": self.arrows,
+            "roomy": self.roomy,
+        }
 
     @cached_property
     def _between(self) -> dict[tuple[int, int], list[int]]:

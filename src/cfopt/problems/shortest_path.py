@@ -12,7 +12,8 @@ from torch import Tensor
 from cfopt.errors import InputError
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved
 from cfopt.problems.finite import Finite
-from cfopt.problems.routes import Network, node_names
+from cfopt.problems.lattice import node_names
+from cfopt.problems.routes import Network
 from cfopt.types import Array
 
 #: Up to this many paths, scoring them all beats the sweep (`make bench` compares the two).

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from cfopt.errors import InputError
 from cfopt.problems.base import Problem
+from cfopt.problems.lattice import Cell, cell_names
 from cfopt.problems.milp import MILP
-from cfopt.problems.routes import Cells, cell_names
-from cfopt.problems.walk import Cell
+from cfopt.problems.routes import Cells
 from cfopt.types import Array, Indices
 
 _SIDES = [(-1, 0), (0, -1), (0, 1), (1, 0)]

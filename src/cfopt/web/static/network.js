@@ -6,6 +6,7 @@ import { el, svg } from "./dom.js";
 import { Ways } from "./ways.js";
 
 const STEP = 30; // the length of an arc
+const LONG = 60; // of one between places with their names beside them
 const MARGIN = 10;
 const FONT = 9;
 const SHORT = 3; // letters of a name that is written into its place
@@ -19,22 +20,24 @@ class Plan {
     this.scene = scene;
     const { places, positions } = scene;
     this.inside = places.every((name) => name.length <= SHORT);
+    this.few = !this.inside && places.length <= LABELLED;
+    this.step = this.few ? LONG : STEP;
     const halves = places.filter((_, k) => this.labelled(k)).map((name) => 0.32 * FONT * name.length);
     this.left = Math.max(MARGIN, Math.min(60, Math.max(0, ...halves)));
     this.top = this.inside ? MARGIN : MARGIN + FONT;
-    const far = (axis) => STEP * positions.reduce((most, at) => Math.max(most, at[axis]), 0);
+    const far = (axis) => this.step * positions.reduce((most, at) => Math.max(most, at[axis]), 0);
     this.width = far(0) + 2 * this.left;
     this.height = far(1) + this.top + MARGIN;
   }
 
   labelled(k) {
-    const { places, start, goal } = this.scene;
-    return !this.inside && (places.length <= LABELLED || k === start || k === goal);
+    const { start, goal } = this.scene;
+    return this.few || (!this.inside && (k === start || k === goal));
   }
 
   at(place) {
     const [x, y] = this.scene.positions[place];
-    return [this.left + STEP * x, this.top + STEP * y];
+    return [this.left + this.step * x, this.top + this.step * y];
   }
 
   /** The middle of an arc, moved aside by so many times its bend, and the direction of the arc. */
@@ -42,7 +45,7 @@ class Plan {
     const [[x, y], [u, v]] = this.scene.arcs[arc].map((place) => this.at(place));
     const length = Math.hypot(u - x, v - y) || 1;
     const [right, down] = [(u - x) / length, (v - y) / length];
-    const off = times * STEP * this.scene.bends[arc];
+    const off = times * this.step * this.scene.bends[arc];
     return { middle: [(x + u) / 2 - down * off, (y + v) / 2 + right * off], right, down };
   }
 
@@ -60,11 +63,11 @@ class Plan {
 
 /** A network with its arcs in shades of their prices; lines: {decision, role, weight}, the thick one first. */
 function picture(plan, prices, lines, label, extra) {
-  const { arcs, bends, places, arrows, start, goal } = plan.scene;
+  const { arcs, roomy, places, arrows, start, goal } = plan.scene;
   const pieces = arcs.map((_, k) => plan.line(k));
   const where = (chosen) => pieces.filter((_, k) => chosen(k)).join("");
   const shade = shades(prices);
-  const kind = bends.some(Boolean) ? "cost slim" : "cost";
+  const kind = roomy ? "cost" : "cost slim";
   const roads = [0, 1, 2, 3, 4, 5].map((tone) =>
     svg("path", { class: `${kind} c${tone}`, d: where((k) => shade[k] === tone) }),
   );
@@ -212,7 +215,7 @@ export class NetworkDrawing {
     const spot = this.#spot(event);
     const { place, far } = this.#nearest(spot);
     this.#moveTo(place);
-    if (far < CLOSE * STEP) {
+    if (far < CLOSE * this.plan.step) {
       this.#lead({ place });
       return;
     }

@@ -1,12 +1,39 @@
-"""The order in which a path visits its cells, of which a decision only says which they are."""
+"""Places in rows and columns: what they are called, and in which order a path visits them."""
 
 from __future__ import annotations
 
 from collections.abc import Set
 
 Cell = tuple[int, int]
+#: Up to this many places of a lattice each has a letter of its own, or its name on it.
+LETTERS = 26
 #: After how many wrong moves the order of a path's cells is given up: then it is a scribble.
 _TRIES = 2_000
+
+
+def column_letters(column: int) -> str:
+    """The letters of a column: A to Z, then AA, AB, as in a spreadsheet."""
+    letters, column = "", column + 1
+    while column:
+        column, rest = divmod(column - 1, 26)
+        letters = chr(ord("A") + rest) + letters
+    return letters
+
+
+def cell_name(row: int, column: int) -> str:
+    """A place of a lattice by its column and its row, as in chess."""
+    return f"{column_letters(column)}{row + 1}"
+
+
+def cell_names(rows: int, cols: int) -> tuple[str, ...]:
+    """What the cells of a map are called, row by row."""
+    return tuple(cell_name(row, column) for row in range(rows) for column in range(cols))
+
+
+def node_names(rows: int, cols: int) -> tuple[str, ...]:
+    """What the nodes of a grid are called: letters while the alphabet lasts, then as cells."""
+    count = rows * cols
+    return tuple(map(column_letters, range(count))) if count <= LETTERS else cell_names(rows, cols)
 
 
 def order_cells(cells: Set[Cell], start: Cell, goal: Cell, neighbours: int) -> list[Cell] | None:

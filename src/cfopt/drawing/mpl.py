@@ -11,6 +11,7 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
+from cfopt.drawing.labels import readable
 from cfopt.drawing.palette import CHANGE, LIGHT, SHADES
 from cfopt.drawing.panel import Line, Panel
 from cfopt.problems.routes import Cells, Network
@@ -22,8 +23,8 @@ COSTS = LinearSegmentedColormap.from_list("costs", SHADES)
 CHANGES = LinearSegmentedColormap.from_list("changes", [SHADES[0], CHANGE])
 DASHED = (0, (2.2, 1.4))
 _ROUND: dict[str, Any] = {"solid_capstyle": "round", "solid_joinstyle": "round"}
-#: Up to how many places of a network are named, and how many points a bent arc is drawn with.
-_LABELLED, _BENT = 60, 9
+#: How many points a bent arc is drawn with; the size of names and the side of a panel, in points.
+_BENT, _FONT, _PANEL = 9, 7.5, 220
 
 
 def draw(axes: Axes, panel: Panel) -> None:
@@ -98,9 +99,9 @@ def _draw_network(axes: Axes, panel: Panel, scene: Network) -> None:
         _draw_arrows(axes, arcs, 0.9 * width)
     for k, line in enumerate(panel.lines):
         chosen = [arcs[j] for j in np.flatnonzero(line.decision > 0.5)]
-        style: dict[str, Any] = {"linewidths": 0.25 * width, "linestyles": [DASHED]}
+        style: dict[str, Any] = {"linewidths": max(1.0, 0.25 * width), "linestyles": [DASHED]}
         if k == 0:
-            style = {"linewidths": 0.5 * width, "capstyle": "round"}
+            style = {"linewidths": max(1.6, 0.5 * width), "capstyle": "round"}
         axes.add_collection(
             LineCollection(chosen, colors=LIGHT[line.role], zorder=2 + min(k, 1), **style)
         )
@@ -138,13 +139,11 @@ def _draw_arrows(axes: Axes, arcs: list[Array], size: float) -> None:
 
 
 def _name_places(axes: Axes, scene: Network, places: Array) -> None:
-    few = len(scene.places) <= _LABELLED
     halo = [withStroke(linewidth=2, foreground="white")]
     above: dict[str, Any] = {"xytext": (0, 5), "textcoords": "offset points", "ha": "center"}
-    above |= {"fontsize": 7.5, "color": INK, "zorder": 6, "path_effects": halo}
-    for k, name in enumerate(scene.places):
-        if few or k in (scene.start, scene.goal):
-            axes.annotate(name, places[k], **above)
+    above |= {"fontsize": _FONT, "color": INK, "zorder": 6, "path_effects": halo}
+    for k in readable(scene, _PANEL / np.ptp(places, axis=0).max(initial=1.0), _FONT):
+        axes.annotate(scene.places[k], places[k], **above)
 
 
 def draw_image(axes: Axes, scene: Cells, image: Array) -> None:

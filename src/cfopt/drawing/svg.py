@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from cfopt.drawing import elements as svg
 from cfopt.drawing.bars import draw_bars
+from cfopt.drawing.labels import half_width, readable
 from cfopt.drawing.palette import SHADES
 from cfopt.drawing.panel import Line, Panel
 from cfopt.problems.lattice import column_letters
@@ -26,10 +27,11 @@ from cfopt.types import Array
 _PLACES = "places"
 #: The length of an arc, and of one between names; what is left free around; the size of names.
 _STEP, _LONG, _MARGIN, _FONT = 30, 60, 10, 9
-#: The radius of a node with its name in it, and of one without; up to how many are named beside.
-_NAMED, _SMALL, _LABELLED = 8.0, 3.5, 60
-#: A network is at least this wide, as pictures fill the width they are given.
-_LEAST = 90
+#: The radius of a node with its name in it, of one without, and of one among many.
+_NAMED, _SMALL, _TINY = 8.0, 3.5, 2.2
+#: How wide a network is at least, as pictures fill the width they are given; how wide or high at
+#: most, so that names can be read; and times the root of the number of places, where they are many.
+_LEAST, _MOST, _CROWDED = 90, 340, 18
 #: The side of a cell; room for the names of columns and rows.
 _CELL, _RULER = 12, 13
 
@@ -98,23 +100,21 @@ class _Plan:
         self.scene = scene
         self._inside = not scene.ruled and all(len(name) <= 2 for name in scene.places)
         self._beside = not self._inside and not scene.ruled
-        self._few = self._beside and len(scene.places) <= _LABELLED
-        self._step = _LONG if self._few else _STEP
-        half = max(map(self._half, range(len(scene.places))), default=0.0)
+        across, down = np.array(scene.positions).max(axis=0, initial=0.0)
+        self._step: float = _LONG if self._beside else _STEP
+        if scene.lattice is None:
+            most = max(_MOST, _CROWDED * math.sqrt(len(scene.places)))
+            self._step = min(self._step, most / max(across, down, 1.0))
+        self._labelled = set(readable(scene, self._step, _FONT)) if self._beside else set()
+        half = max((half_width(scene, k, _FONT) for k in self._labelled), default=0.0)
+        small = _TINY if scene.crowded and not scene.ruled else _SMALL
+        self._radius = _NAMED if self._inside else small
         self._edge = _RULER if scene.ruled else 0
         self._left = self._edge + max(_MARGIN, min(half, 60))
         self._top = self._edge + (_MARGIN + _FONT if self._beside else _MARGIN)
-        across, down = np.array(scene.positions).max(axis=0, initial=0.0)
         width = self._step * across + 2 * self._left - self._edge
         self._left += max(0.0, _LEAST - width) / 2
         self.size = max(width, _LEAST), self._step * down + self._top + _MARGIN
-
-    def _half(self, k: int) -> float:
-        """Half the room that the name beside a place takes."""
-        return svg.breadth(self.scene.places[k], _FONT) / 2 if self._labelled(k) else 0.0
-
-    def _labelled(self, k: int) -> bool:
-        return self._few or (self._beside and k in (self.scene.start, self.scene.goal))
 
     def at(self, k: int) -> tuple[float, float]:
         """The middle of a place."""
@@ -161,10 +161,10 @@ class _Plan:
             parts.append(svg.path("".join(map(self._arrow, range(len(scene.arcs)))), "arrow"))
         for k, name in enumerate(scene.places):
             (x, y), kind = self.at(k), "node end" if k in (scene.start, scene.goal) else "node"
-            parts.append(svg.dot(x, y, _NAMED if self._inside else _SMALL, kind))
+            parts.append(svg.dot(x, y, self._radius, kind))
             if self._inside:
                 parts.append(svg.text(x, y + 3, name, kind))
-            elif self._labelled(k):
+            elif k in self._labelled:
                 parts.append(svg.text(x, y - 6, name, "label"))
         return [*parts, *_rulers(scene, self._step, self._left, self._top)]
 
@@ -240,7 +240,7 @@ def _map_places(scene: Cells) -> list[str]:
     return ends + tags
 
 
-def _rulers(scene: Routes, step: int, left: float, top: float) -> list[str]:
+def _rulers(scene: Routes, step: float, left: float, top: float) -> list[str]:
     """The names of columns and rows along the edges of a lattice with many places."""
     if not scene.ruled or scene.lattice is None:
         return []

@@ -27,7 +27,7 @@ def scaled(at: Array, arcs: Arcs) -> Array:
     usual = float(np.median(lengths[lengths > 0])) if (lengths > 0).any() else 1.0
     if len(at) > 1:
         nearest = float(np.quantile(cKDTree(at).query(at, k=2)[0][:, 1], 0.05))
-        usual = min(usual, max(1.4 * nearest, usual / 3))
+        usual = min(usual, max(1.4 * nearest, usual / 2))
     # What was scaled before stays as it is.
     unit = 1.0 if abs(usual - 1) < 1e-3 else usual
     placed: Array = ((at - at.min(axis=0)) / unit).round(4)

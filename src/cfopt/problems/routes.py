@@ -18,6 +18,8 @@ from cfopt.types import Array
 
 #: How far a value may be from a whole number to count as one.
 _WHOLE = 1e-4
+#: Among more places a network shows no names and arrows.
+_MANY = 60
 #: How many orders of visited cells are remembered: pages and reports ask for each many times.
 _REMEMBERED = 4096
 
@@ -147,14 +149,19 @@ class Network(Routes):
         return bends(self.arcs)
 
     @property
+    def crowded(self) -> bool:
+        """Whether there are too many places for names and arrows."""
+        return len(self.places) > _MANY
+
+    @property
     def roomy(self) -> bool:
         """Whether arcs can be drawn broad: on a lattice they neither cross nor run side by side."""
         return self.lattice is not None and not any(self.bends)
 
     @property
     def arrows(self) -> bool:
-        """Whether directions need to be drawn: not if all arcs go as one reads, right or down."""
-        if not self.directed or not self.arcs:
+        """Whether directions are drawn: not if all arcs go right or down, as one reads."""
+        if not self.directed or not self.arcs or self.crowded:
             return False
         at = np.array(self.positions)
         ends = np.array(self.arcs)
@@ -162,12 +169,8 @@ class Network(Routes):
 
     def to_dict(self) -> dict[str, Any]:
         """With what renderers would otherwise have to find out again."""
-        return {
-            **super().to_dict(),
-            "bends": self.bends,
-            "arrows": self.arrows,
-            "roomy": self.roomy,
-        }
+        look = ("bends", "arrows", "roomy", "crowded")
+        return super().to_dict() | {name: getattr(self, name) for name in look}
 
     @cached_property
     def _between(self) -> dict[tuple[int, int], list[int]]:

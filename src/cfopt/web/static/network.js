@@ -7,10 +7,11 @@ import { Ways } from "./ways.js";
 
 const STEP = 30; // the length of an arc
 const LONG = 60; // of one between places with their names beside them
+const MOST = 340; // how wide or high a network is at most, so that names can be read,
+const CROWDED = 18; // and times the root of the number of places, where they are many
 const MARGIN = 10;
 const FONT = 9;
 const SHORT = 3; // letters of a name that is written into its place
-const LABELLED = 60; // up to so many places have their names beside them
 const CLOSE = 0.28; // up to so many steps from a place a click means the place, else the road
 const KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
@@ -20,19 +21,31 @@ class Plan {
     this.scene = scene;
     const { places, positions } = scene;
     this.inside = places.every((name) => name.length <= SHORT);
-    this.few = !this.inside && places.length <= LABELLED;
-    this.step = this.few ? LONG : STEP;
-    const halves = places.filter((_, k) => this.labelled(k)).map((name) => 0.32 * FONT * name.length);
+    const far = (axis) => positions.reduce((most, at) => Math.max(most, at[axis]), 0);
+    const most = Math.max(MOST, CROWDED * Math.sqrt(places.length)) / Math.max(far(0), far(1), 1);
+    this.step = Math.min(this.inside ? STEP : LONG, scene.lattice ? Infinity : most);
+    this.radius = this.inside ? 8 : scene.crowded ? 2.2 : 3.5;
+    this.labelled = this.inside ? new Set() : this.#fitting();
+    const halves = [...this.labelled].map((k) => this.#half(k));
     this.left = Math.max(MARGIN, Math.min(60, Math.max(0, ...halves)));
     this.top = this.inside ? MARGIN : MARGIN + FONT;
-    const far = (axis) => this.step * positions.reduce((most, at) => Math.max(most, at[axis]), 0);
-    this.width = far(0) + 2 * this.left;
-    this.height = far(1) + this.top + MARGIN;
+    this.width = this.step * far(0) + 2 * this.left;
+    this.height = this.step * far(1) + this.top + MARGIN;
   }
 
-  labelled(k) {
-    const { start, goal } = this.scene;
-    return this.few || (!this.inside && (k === start || k === goal));
+  #half(k) {
+    return 0.32 * FONT * this.scene.places[k].length;
+  }
+
+  /** The places whose names can be read: start and goal, then those that cover no other. */
+  #fitting() {
+    const { places, positions, start, goal, crowded } = this.scene;
+    const kept = new Set();
+    const apart = (k, other) => [0, 1].map((axis) => Math.abs(positions[k][axis] - positions[other][axis]) * this.step);
+    const free = (k) =>
+      [...kept].every((other) => apart(k, other)[0] > this.#half(k) + this.#half(other) || apart(k, other)[1] > FONT);
+    for (const k of [start, goal, ...(crowded ? [] : places.keys())]) if (free(k)) kept.add(k);
+    return kept;
   }
 
   at(place) {
@@ -81,9 +94,9 @@ function picture(plan, prices, lines, label, extra) {
     const [x, y] = plan.at(k);
     const end = k === start || k === goal ? "node end" : "node";
     return [
-      svg("circle", { class: end, cx: x, cy: y, r: plan.inside ? 8 : 3.5 }),
+      svg("circle", { class: end, cx: x, cy: y, r: plan.radius }),
       plan.inside && svg("text", { class: end, x, y: y + 3 }, name),
-      plan.labelled(k) && svg("text", { class: "label", x, y: y - 6 }, name),
+      plan.labelled.has(k) && svg("text", { class: "label", x, y: y - 6 }, name),
     ];
   });
   const frame = { class: "network", viewBox: `0 0 ${plan.width} ${plan.height}`, role: "img", "aria-label": label };
@@ -126,7 +139,7 @@ export class NetworkDrawing {
       { decision, role: "factual" },
       { decision: alternative, role: "other", weight: "weak" },
     ];
-    this.ring = svg("circle", { class: "ring", r: this.plan.inside ? 10.5 : 6 });
+    this.ring = svg("circle", { class: "ring", r: this.plan.radius + 2.5 });
     this.sign = svg("text", { class: "label" });
     this.#moveTo(this.cursor);
     const label = `Route ${name}${alternative ? "; yours is dashed" : ""}`;
@@ -142,7 +155,7 @@ export class NetworkDrawing {
 
   /** Name a place that has no room for its name. */
   #point(place) {
-    const named = this.plan.inside || this.plan.labelled(place);
+    const named = this.plan.inside || this.plan.labelled.has(place);
     const [x, y] = this.plan.at(place);
     this.sign.setAttribute("x", x);
     this.sign.setAttribute("y", y - 6);

@@ -9,69 +9,23 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-#: By day. Decisions go by their roles: decided, asked for, neither, and what is in the way.
-LIGHT = {
-    "paper": "#faf9f6",
-    "card": "#ffffff",
-    "tint": "#f3f1ec",
-    "ink": "#23221f",
-    "soft": "#66635c",
-    "rule": "#e3e0d8",
-    "edge": "#8d897f",
-    "factual": "#0072b2",
-    "other": "#c84f00",
-    "third": "#23221f",
-    "rival1": "#00835f",
-    "rival2": "#a94a86",
-    "valid": "#1f6f78",
-    "already-valid": "#4f9aa3",
-    "best-effort": "#a86a00",
-    "proved-infeasible": "#7a4a8c",
-    "rejected": "#77736b",
-    "c0": "#f1efea",
-    "c1": "#dcd9d2",
-    "c2": "#c4c0b7",
-    "c3": "#a9a49a",
-    "c4": "#8a857b",
-    "c5": "#68635a",
-    "bar": "#8aa3a6",
-    "accent": "#1f6f78",
-    "on-accent": "#ffffff",
-    "wash": "#e8f1f1",
-    "warn": "#fbf0e6",
-    "warn-rule": "#c84f00",
-}
-DARK = {
-    "paper": "#151513",
-    "card": "#1d1d1a",
-    "tint": "#262622",
-    "ink": "#ebe9e3",
-    "soft": "#a5a198",
-    "rule": "#35342f",
-    "edge": "#7f7c73",
-    "factual": "#5ab4ee",
-    "other": "#f58b3f",
-    "third": "#ffffff",
-    "rival1": "#3fc79b",
-    "rival2": "#e79ac6",
-    "valid": "#6cc3cc",
-    "already-valid": "#9ad5db",
-    "best-effort": "#e6ad4a",
-    "proved-infeasible": "#c79bd8",
-    "rejected": "#9b978e",
-    "c0": "#2a2a26",
-    "c1": "#3a3934",
-    "c2": "#4c4b45",
-    "c3": "#636159",
-    "c4": "#7f7c73",
-    "c5": "#a09c91",
-    "bar": "#5f7b7f",
-    "accent": "#6cc3cc",
-    "on-accent": "#10201f",
-    "wash": "#1c2b2c",
-    "warn": "#2d2118",
-    "warn-rule": "#f58b3f",
-}
+#: Names, colours by day and in the dark. Decisions go by their roles: decided, asked for, neither,
+#: and what is in the way.
+_COLOURS = """
+paper #faf9f6 #151513  card #ffffff #1d1d1a  tint #f3f1ec #262622  ink #23221f #ebe9e3
+soft #66635c #a5a198  rule #e3e0d8 #35342f  edge #8d897f #7f7c73  bar #8aa3a6 #5f7b7f
+factual #0072b2 #5ab4ee  other #c84f00 #f58b3f  third #23221f #ffffff
+rival1 #00835f #3fc79b  rival2 #a94a86 #e79ac6
+valid #1f6f78 #6cc3cc  already-valid #4f9aa3 #9ad5db  best-effort #a86a00 #e6ad4a
+proved-infeasible #7a4a8c #c79bd8  rejected #77736b #9b978e
+c0 #f1efea #2a2a26  c1 #dcd9d2 #3a3934  c2 #c4c0b7 #4c4b45
+c3 #a9a49a #636159  c4 #8a857b #7f7c73  c5 #68635a #a09c91
+accent #1f6f78 #6cc3cc  on-accent #ffffff #10201f  wash #e8f1f1 #1c2b2c
+warn #fbf0e6 #2d2118  warn-rule #c84f00 #f58b3f
+"""
+_NAMES, _DAY, _NIGHT = (_COLOURS.split()[k::3] for k in range(3))
+LIGHT = dict(zip(_NAMES, _DAY, strict=True))
+DARK = dict(zip(_NAMES, _NIGHT, strict=True))
 #: What the lines of a picture can be.
 ROLES = ("factual", "other", "third", "rival1", "rival2")
 #: Shades of cost, the cheapest first.

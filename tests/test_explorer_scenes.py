@@ -82,6 +82,19 @@ def test_an_outside_problem_is_drawn_and_asked_about_in_the_page(
     assert asked.value.post_data_json["question"]["alternative"] == wanted
     assert "alid." in here.answer()
     assert page.locator("#result svg.network").count() == 2
+    if problem == "Towns":
+        _ask_by_names(here)
+
+
+def _ask_by_names(here: Visit) -> None:
+    """Over HTTP a route is asked about by its towns, and by the road where there are two."""
+    path = ["Aix", "tunnel", "Bern", "Chur", "Eze"]
+    question = {"kind": "absolute", "alternative": {"path": path}}
+    asked = {"pipeline": "own", "context": {"row": 1}, "question": question, "plausible": False}
+    task = here.page.request.post(f"{here.server.url}/api/explain", data=asked).json()
+    done = here.server.until(lambda: here.server.get(task["url"])["result"])
+    assert done["asked_path"] == path
+    assert done["asked"] == "-".join(path)
 
 
 @pytest.fixture(scope="module")

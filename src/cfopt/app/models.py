@@ -141,7 +141,7 @@ def build_problem(source: ProblemSource, trust: Trust) -> Problem:
     problem = _problem(source, trust)
     if source.names is None:
         return problem
-    if problem.cached_scene.routes:
+    if problem.cached_scene.named_by_places:
         raise source.section.error(
             "names cannot be given: routes are told by the places they pass."
         )

@@ -53,6 +53,11 @@ class Routes(Scene):
         return True
 
     @property
+    def named_by_places(self) -> bool:
+        """On a lattice, whose rows and columns name everything."""
+        return self.lattice is not None
+
+    @property
     def ruled(self) -> bool:
         """Whether places are named along the edges, as they are too many to be named each."""
         return self.lattice is not None and len(self.places) > LETTERS

@@ -85,6 +85,11 @@ class Scene:
         return False
 
     @property
+    def named_by_places(self) -> bool:
+        """Whether entries are called after places, so that they can have no names of their own."""
+        return False
+
+    @property
     def has_places(self) -> bool:
         """Whether decisions are drawn over places with costs in shades, and not as bars."""
         return False

@@ -193,7 +193,7 @@ def test_items_are_chosen_by_hand_and_too_many_are_refused_in_words(
     page.locator("#wanted-said", has_text="It would be worth").wait_for()
     here.explain()
     assert "item" in here.answer()
-    assert page.locator("#result ul.items").count() == 2
+    assert page.locator("#result svg.bars").count() == 2
 
 
 def test_the_skip_link_leads_to_the_content_and_keeps_the_address(

@@ -16,11 +16,12 @@ from matplotlib.figure import Figure
 import cfopt
 from cfopt.certificate import Clash
 from cfopt.datasets import Terrain
+from cfopt.drawing.palette import CHANGE
+from cfopt.drawing.pixels import magnification
 from cfopt.errors import InputError
 from cfopt.latent import Codes
 from cfopt.plots import plot_gallery, plot_naive_and_plausible
-from cfopt.plots.maps import magnification, route
-from cfopt.plots.style import ALTERNATIVE, CHANGE, FACTUAL, OBSTACLES, THIRD
+from cfopt.plots.style import ALTERNATIVE, FACTUAL, OBSTACLES, THIRD
 from cfopt.problems import TerrainShortestPath
 from cfopt.types import Status
 from conftest import normal
@@ -105,7 +106,7 @@ def _assert_connects(
 def test_a_path_is_ordered_from_start_to_goal(neighbours: int) -> None:
     problem = TerrainShortestPath(9, 12, neighbours, start=(4, 1), goal=(0, 11))
     for decision in problem.solve(normal(40, 108).exp()):
-        walk = route(problem, decision.numpy())
+        walk = problem.scene().path_of(decision.numpy())
         assert walk is not None
         _assert_connects(np.array(walk), problem, decision)
 
@@ -133,7 +134,7 @@ def test_a_path_that_passes_by_itself_is_ordered_too() -> None:
             decisions.append(visited)
     assert len(decisions) > 10
     for decision in decisions:
-        walk = route(problem, decision.flatten().double().numpy())
+        walk = problem.scene().path_of(decision.flatten().double().numpy())
         assert walk is not None
         _assert_connects(np.array(walk), problem, decision.flatten())
 
@@ -157,7 +158,7 @@ def test_what_is_no_simple_path_is_drawn_as_marks(fault: str, e: cfopt.Explanati
             decision[:] = torch.nan
     problem = e.problem
     assert isinstance(problem, TerrainShortestPath)
-    assert route(problem, decision.flatten().numpy()) is None
+    assert problem.scene().path_of(decision.flatten().numpy()) is None
     figure = replace(e[0], criterion=cfopt.Relative(decision.reshape(1, -1))).plot()
     figure.canvas.draw()
     before = figure.axes[0]

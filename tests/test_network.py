@@ -303,16 +303,15 @@ def test_networks_with_very_many_paths_are_not_listed() -> None:
     assert ShortestPath(towards.arcs, 0, 143).decisions() is None
 
 
-def test_a_layout_leads_from_the_source_on_the_left_to_the_target_on_the_right() -> None:
+def test_nodes_without_coordinates_are_drawn_from_the_source_on_the_left() -> None:
     edges = random_edges(30, 40, seed=5)
     problem = ShortestPath(edges, 0, 29)
-    places = problem.coordinates
+    assert problem.coordinates is None
+    places = np.array(problem.scene().positions)
     assert places.shape == (len(problem.nodes), 2)
-    x = places[:, 0]
-    assert x[problem.nodes.index(0)] == x.min() == 0
-    assert x[problem.nodes.index(29)] == x.max() == 1
+    assert places[problem.nodes.index(0), 0] == places[:, 0].min()
     assert len(np.unique(places, axis=0)) == len(places)
-    assert (ShortestPath(edges, 0, 29).coordinates == places).all()
+    assert problem.scene() == ShortestPath(edges, 0, 29).scene()
     given = {node: (float(node), 1.0) for node in problem.nodes}
     kept = ShortestPath(edges, 0, 29, coordinates=given).coordinates
     assert [tuple(place) for place in kept] == [given[node] for node in problem.nodes]
@@ -360,4 +359,4 @@ def test_a_network_survives_pickling_with_its_names_and_places() -> None:
     problem = ShortestPath(TOWN, "home", "work")
     copy = pickle.loads(pickle.dumps(problem))
     assert copy.decision_names == problem.decision_names
-    assert (copy.coordinates == problem.coordinates).all()
+    assert copy.scene() == problem.scene()

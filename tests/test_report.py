@@ -18,12 +18,14 @@ from tests.browsing import browsing, find_browser
 
 import cfopt
 from cfopt.certificate import Clash
+from cfopt.drawing import elements as svg
+from cfopt.drawing.svg import common
 from cfopt.errors import StorageError
 from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack, TerrainShortestPath
-from cfopt.report import svg, write_report
-from cfopt.report.drawing import common
+from cfopt.problems.lattice import column_letters
+from cfopt.report import write_report
 from cfopt.report.measure import measured
-from cfopt.report.naming import column_letters, column_name, decision_name
+from cfopt.report.naming import decision_name
 from cfopt.report.numbers import percent_up, told_apart
 from cfopt.report.overview import duration, overview, percent
 from cfopt.report.pictures import by_worth, galleries
@@ -192,7 +194,7 @@ def test_decisions_have_names_for_every_kind_of_problem() -> None:
     assert decision_name(grid, right) == "A1-B1-C1-D1-E1-F1-F2-F3-F4-F5-F6"
     assert decision_name(grid, 0 * down) == "the given visits, which are no simple route"
     assert decision_name(grid, down * np.nan) == "an unknown decision"
-    assert column_name(grid, 0) == "A1-B1"
+    assert grid.scene().names[0] == "A1-B1"
     terrain = TerrainShortestPath(14, 14)
     edge, diagonal = np.eye(14), np.zeros((14, 14))
     diagonal[:, 0] = diagonal[-1, :] = 1
@@ -200,8 +202,8 @@ def test_decisions_have_names_for_every_kind_of_problem() -> None:
     assert name == "the route by A2, A3, A4, A5 and 21 more"
     small = TerrainShortestPath(4, 4)
     assert decision_name(small, np.eye(4).flatten()) == "A1-B2-C3-D4"
-    assert [column_name(small, j) for j in (0, 4, 15)] == ["A1", "A2", "D4"]
-    assert ">D4</text>" in common(small)
+    assert [small.scene().names[j] for j in (0, 4, 15)] == ["A1", "A2", "D4"]
+    assert ">D4</text>" in common(small.scene())
     items = Knapsack(np.ones((1, 20)), [20.0])
     assert decision_name(items, np.zeros(20)) == "no item"
     assert decision_name(items, np.ones(20), np.arange(20) % 19 > 0) == "items 0 and 19 among 20"

@@ -24,7 +24,7 @@ from cfopt.app.example import write_example
 from cfopt.app.work import load
 from cfopt.features import Features
 from cfopt.models.terrain import FOLDER, PREDICTOR, VAES, load_terrain
-from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack, TerrainShortestPath
+from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack, Scene, TerrainShortestPath
 from cfopt.web import build
 from cfopt.web.columns import columns
 from cfopt.web.limits import Limits
@@ -82,6 +82,12 @@ def test_pipelines_are_listed_and_described(client: Client) -> None:
     }
     assert (len(own["columns"]), len(terrain["columns"])) == (len(own["decision_names"]), 144)
     assert weekend["immutable"]
+    for name, problem in (
+        ("grid", GridShortestPath(5, 5)),
+        ("terrain", TerrainShortestPath(12, 12)),
+    ):
+        told = client.get(f"/api/pipelines/{name}").json()
+        assert Scene.from_dict(told["scene"]) == problem.scene()
     assert not own["plausible"]
 
 
@@ -91,13 +97,16 @@ def test_what_columns_may_be_is_told_where_it_is_known() -> None:
     model = MILP(np.ones((1, 3)), 0, 9, lower=[-1, 0, 0], upper=upper, integer=whole)
     listed = Finite([[0, 2.5, 1], [4, 1, 0]])
     told = [
-        [(c["integer"], c["binary"], c["lower"], c["upper"]) for c in columns(problem) or []]
+        [
+            (c["integer"], c["binary"], c["lower"], c["upper"])
+            for c in columns(problem.scene()) or []
+        ]
         for problem in (model, listed, Knapsack(np.ones((1, 2)), [1.0]))
     ]
     assert told[0] == [(True, False, -1, 3), (False, False, 0, None), (True, True, 0, 1)]
     assert told[1] == [(True, False, 0, 4), (False, False, 1, 2.5), (True, True, 0, 1)]
     assert told[2] == [(True, True, 0, 1)] * 2
-    assert columns(Finite(np.eye(2001)[:2])) is None
+    assert columns(Finite(np.eye(2001)[:2]).scene()) is None
 
 
 def test_which_way_features_may_move_is_told() -> None:

@@ -18,7 +18,7 @@ from cfopt.app.section import Section
 from cfopt.app.tables import read_numbers
 from cfopt.app.trust import Trust, is_known
 from cfopt.errors import InputError
-from cfopt.problems import MILP, GridShortestPath, Problem, PyEPOProblem, TerrainShortestPath
+from cfopt.problems import MILP, Problem, PyEPOProblem
 
 T = TypeVar("T")
 _PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".bin", ".ckpt")
@@ -141,7 +141,7 @@ def build_problem(source: ProblemSource, trust: Trust) -> Problem:
     problem = _problem(source, trust)
     if source.names is None:
         return problem
-    if isinstance(problem, GridShortestPath | TerrainShortestPath):
+    if problem.cached_scene.named_by_places:
         raise source.section.error(
             "names cannot be given: routes are told by the places they pass."
         )

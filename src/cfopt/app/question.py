@@ -21,7 +21,7 @@ from cfopt.errors import InputError
 from cfopt.features import Features, LinearLimit
 from cfopt.pipeline import Pipeline
 from cfopt.plausibility import LogLikelihood, Plausibility, Sphere
-from cfopt.problems import MILP, Problem
+from cfopt.problems import Problem
 from cfopt.proximity import L1, L2, Latent, Proximity
 from cfopt.search import Search
 
@@ -163,7 +163,7 @@ def _alternatives(
         alternatives = _decided(problem, _costs(pipeline, contexts[wanted]))
     else:
         assert question.costs is not None
-        names = cost_names(problem)
+        names = problem.cost_names
         if question.optimum_of_row == "own":
             costs = _of_rows(question.costs, names, problem.num_costs, len(contexts), rows)
         else:
@@ -199,14 +199,6 @@ def _decided(problem: Problem, costs: Tensor) -> Tensor:
     decisions = solved.decisions.clone()
     decisions[list(solved.failures)] = torch.nan
     return decisions
-
-
-def cost_names(problem: Problem) -> tuple[str, ...] | None:
-    """What predicted costs are called, where each belongs to one entry of a decision."""
-    names = problem.decision_names
-    # Of a MILP, the predicted columns come first.
-    known = isinstance(problem, MILP) or problem.num_costs == problem.num_columns
-    return names[: problem.num_costs] if names is not None and known else None
 
 
 def _of_rows(

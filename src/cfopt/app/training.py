@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from cfopt.app.config import Config
 from cfopt.app.models import build_module, build_problem
-from cfopt.app.question import build_features, cost_names
+from cfopt.app.question import build_features
 from cfopt.app.section import Section
 from cfopt.app.tables import read_numbers, read_table, select
 from cfopt.app.trust import Trust
@@ -160,7 +160,7 @@ class _Lesson:
         model = build_module(source, self.trust, with_weights=False)
         problem = build_problem(self.config.problem, self.trust)
         path = section.path("costs")
-        costs = torch.as_tensor(read_numbers(path, cost_names(problem)), dtype=torch.float32)
+        costs = torch.as_tensor(read_numbers(path, problem.cost_names), dtype=torch.float32)
         if len(costs) != len(x):
             raise section.error(f"{len(x)} contexts need as many costs, got {len(costs)}.")
         _check_finite(section, path, costs)

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from cfopt.errors import InputError
-from cfopt.problems.terrain import Cell, TerrainShortestPath
+from cfopt.problems.lattice import Cell
+from cfopt.problems.terrain import TerrainShortestPath
 
 #: What selects maps: one of them, a slice, indices or a mask.
 Rows = int | slice | Tensor

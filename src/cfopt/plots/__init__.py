@@ -1,15 +1,7 @@
 """Pictures of explanations."""
 
 from cfopt.plots.comparison import plot_naive_and_plausible
-from cfopt.plots.decisions import Mark, Scene, draw_decision
 from cfopt.plots.explanation import plot_explanation
 from cfopt.plots.gallery import plot_gallery
 
-__all__ = [
-    "Mark",
-    "Scene",
-    "draw_decision",
-    "plot_explanation",
-    "plot_gallery",
-    "plot_naive_and_plausible",
-]
+__all__ = ["plot_explanation", "plot_gallery", "plot_naive_and_plausible"]

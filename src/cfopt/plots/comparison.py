@@ -8,21 +8,13 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from cfopt.drawing.mpl import draw_image, draw_routes
+from cfopt.drawing.pixels import change_size, magnification, magnified, pixels
 from cfopt.errors import InputError
 from cfopt.explanation import Explanation
 from cfopt.plots.map_explanation import legend_handles, values, winner_first
-from cfopt.plots.maps import (
-    change_size,
-    draw_image,
-    draw_routes,
-    height_ratio,
-    magnification,
-    magnified,
-    map_problem,
-    pixels,
-)
-from cfopt.plots.parts import finish, marks, refuse_rejected
-from cfopt.plots.style import INK, THIRD, canvas
+from cfopt.plots.parts import finish, height_ratio, map_scene, marks, refuse_rejected
+from cfopt.plots.style import INK, canvas
 from cfopt.problems.base import same_decision
 from cfopt.wording import question
 
@@ -41,8 +33,8 @@ def plot_naive_and_plausible(
         path: where to save the picture (PNG, SVG or PDF), if anywhere.
     """
     _check(naive, plausible)
-    problem = map_problem(naive, "plot_naive_and_plausible")
-    height = 1.95 + 2.9 * height_ratio(problem)
+    scene = map_scene(naive, "plot_naive_and_plausible")
+    height = 1.95 + 2.9 * height_ratio(scene)
     figure = canvas(15, height, rect=(0.005, 0.45 / height, 0.99, 1 - 0.9 / height))
     origin, *panels = figure.subplots(1, 5)
     figure.text(
@@ -54,28 +46,28 @@ def plot_naive_and_plausible(
         color=INK,
     )
     factual, other = marks(naive)
-    draw_image(problem, origin, pixels(naive.x0[0]))
+    draw_image(origin, scene, pixels(naive.x0[0]))
     # Without an alternative to argue for, each answer has a rival of its own.
     rivals = [other] if naive.criterion.contrasts else []
-    draw_routes(problem, origin, factual, *rivals, size=_SIZE)
+    draw_routes(origin, scene, factual, *rivals, size=_SIZE)
     _caption(origin, "The map", values(naive, "costs_before"))
     _draw_answer(naive, "Naive", panels[0], panels[1])
     _draw_answer(plausible, "Plausible", panels[2], panels[3])
-    third = any(winner_first(e)[0].color == THIRD for e in (naive, plausible))
-    handles = legend_handles(naive, *([(THIRD, "what is chosen there")] if third else []))
+    third = any(winner_first(e)[0].role == "third" for e in (naive, plausible))
+    handles = legend_handles(naive, *([("third", "what is chosen there")] if third else []))
     figure.legend(handles=handles, loc="lower left", ncols=6, frameon=False, fontsize=11)
     return finish(figure, path)
 
 
 def _draw_answer(e: Explanation, name: str, left: Axes, right: Axes) -> None:
     """The map of an answer with the path that wins there, and its magnified difference."""
-    problem = map_problem(e, "plot_naive_and_plausible")
-    draw_image(problem, left, pixels(e.x[0]))
-    draw_routes(problem, left, *winner_first(e)[:1], size=_SIZE)
+    scene = map_scene(e, "plot_naive_and_plausible")
+    draw_image(left, scene, pixels(e.x[0]))
+    draw_routes(left, scene, *winner_first(e)[:1], size=_SIZE)
     title = f"{name} explanation" if e.valid[0] else f"{name}: {e.status[0]}"
     _caption(left, title, f"distance {e.distance[0]:.3g}\n{values(e, 'costs')}")
     factor = magnification(e.x0[0], e.x[0])
-    draw_image(problem, right, magnified(e.x0[0], e.x[0], factor))
+    draw_image(right, scene, magnified(e.x0[0], e.x[0], factor))
     largest = float(change_size(e.x0[0], e.x[0]).max())
     _caption(
         right,
@@ -92,7 +84,7 @@ def _caption(axes: Axes, title: str, detail: str) -> None:
 def _check(naive: Explanation, plausible: Explanation) -> None:
     """Raise InputError unless both answer the same question about the same map."""
     for name, e in (("naive", naive), ("plausible", plausible)):
-        map_problem(e, "plot_naive_and_plausible")
+        map_scene(e, "plot_naive_and_plausible")
         if len(e) != 1:
             raise InputError(
                 f"plot_naive_and_plausible needs explanations of one row, {name} has {len(e)}. "

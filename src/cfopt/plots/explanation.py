@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
 
@@ -11,33 +12,32 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from cfopt.certificate import Clash
+from cfopt.drawing.mpl import draw
+from cfopt.drawing.palette import LIGHT
+from cfopt.drawing.panel import Panel, has_maps, price_range, prices, scene_of
 from cfopt.explanation import Explanation
-from cfopt.plots.decisions import Mark, Scene, draw_decision
 from cfopt.plots.map_explanation import draw_map_explanation
-from cfopt.plots.maps import has_maps
 from cfopt.plots.parts import (
     SHOWN,
     finish,
     marks,
     obstacle_title,
+    obstacles,
     other_name,
-    prices,
     reasons,
     refuse_rejected,
-    shared_scale,
     value_verb,
     verdict,
 )
-from cfopt.plots.style import ALTERNATIVE, BAR, COSTS, FACTUAL, INK, OBSTACLES, QUIET, canvas, chart
-from cfopt.problems import GridShortestPath, TerrainShortestPath
+from cfopt.plots.style import ALTERNATIVE, BAR, COSTS, FACTUAL, INK, QUIET, canvas, chart
 from cfopt.wording import question
 
 
 def plot_explanation(explanation: Explanation, path: str | Path | None = None) -> Figure:
     """Draw an explanation of one row, and save it if a path is given (PNG, SVG or PDF)."""
     refuse_rejected(explanation)
-    draw = draw_map_explanation if has_maps(explanation) else _draw_features
-    return finish(draw(explanation), path)
+    drawn = draw_map_explanation if has_maps(explanation) else _draw_features
+    return finish(drawn(explanation), path)
 
 
 def _draw_features(e: Explanation) -> Figure:
@@ -50,22 +50,22 @@ def _draw_features(e: Explanation) -> Figure:
     figure.text(0.015, 0.93, fill(verdict(e), 150), va="top", fontsize=10, color=INK)
 
     before, after = prices(e, "costs_before"), prices(e, "costs")
-    scale = shared_scale([before, after])
     factual, other = marks(e)
-    _panel(e, left, "Before", Scene(before, factual, other, scale))
+    first = Panel(scene_of(e), before, factual, (other,), *price_range([before, after]))
+    _panel(e, left, "Before", first)
     handles = [
         Line2D([], [], color=FACTUAL, linewidth=4, label="the decision"),
         Line2D([], [], color=ALTERNATIVE, linewidth=4, label=other_name(e)),
     ]
     clash = e.clash[0]
     if clash is not None:
-        handles += _obstacles(e, right, clash, Scene(before, factual, other, scale))
+        handles += _obstacles(right, clash, first)
         reasons(changes, clash)
     else:
         front, back = (other, factual) if e.valid[0] else (factual, other)
-        _panel(e, right, "After", Scene(after, front, back, scale))
+        _panel(e, right, "After", replace(first, prices=after, strong=front, weak=(back,)))
         _changes(e, changes)
-    if isinstance(e.problem, GridShortestPath | TerrainShortestPath):
+    if first.scene.has_places:
         handles.append(
             Line2D([], [], color=COSTS(0.6), linewidth=9, label="costs: darker is dearer")
         )
@@ -73,25 +73,27 @@ def _draw_features(e: Explanation) -> Figure:
     return figure
 
 
-def _panel(e: Explanation, axes: Axes, title: str, scene: Scene) -> None:
-    draw_decision(e.problem, axes, scene)
-    value = {mark.color: scene.prices @ mark.decision for mark in (scene.strong, scene.weak)}
+def _panel(e: Explanation, axes: Axes, title: str, panel: Panel) -> None:
+    draw(axes, panel)
+    value = {line.role: panel.prices @ line.decision for line in panel.lines}
     axes.set_title(
-        f"{title}: the decision {value_verb(e)} {value[FACTUAL]:.3g},\n"
-        f"{other_name(e)} {value_verb(e)} {value[ALTERNATIVE]:.3g}",
+        f"{title}: the decision {value_verb(e)} {value['factual']:.3g},\n"
+        f"{other_name(e)} {value_verb(e)} {value['other']:.3g}",
         fontsize=10,
         color=INK,
     )
 
 
-def _obstacles(e: Explanation, axes: Axes, clash: Clash, scene: Scene) -> list[Line2D]:
+def _obstacles(axes: Axes, clash: Clash, panel: Panel) -> list[Line2D]:
     """The first two decisions that the alternative cannot beat at once."""
-    found = [Mark(y, color) for y, color in zip(clash.decisions, OBSTACLES, strict=False)]
-    strong, weak = (*found, scene.weak, scene.strong)[:2]
-    draw_decision(e.problem, axes, Scene(scene.prices, strong, weak, scene.scale))
+    found = obstacles(clash)
+    strong, weak = (*found, *panel.weak, panel.strong)[:2]
+    draw(axes, replace(panel, strong=strong, weak=(weak,)))
     axes.set_title(obstacle_title(len(clash.decisions)), fontsize=10, color=INK)
     letters = zip("AB", found, strict=False)
-    return [Line2D([], [], color=mark.color, linewidth=4, label=name) for name, mark in letters]
+    return [
+        Line2D([], [], color=LIGHT[line.role], linewidth=4, label=name) for name, line in letters
+    ]
 
 
 def _changes(e: Explanation, axes: Axes) -> None:

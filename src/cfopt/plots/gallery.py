@@ -8,12 +8,13 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from cfopt.drawing.mpl import draw_image, draw_routes
+from cfopt.drawing.pixels import pixels
 from cfopt.errors import InputError
 from cfopt.explanation import Explanation
 from cfopt.plots.map_explanation import decides_third, legend_handles, values, winner_first
-from cfopt.plots.maps import draw_image, draw_routes, height_ratio, map_problem, pixels
-from cfopt.plots.parts import finish, marks, refuse_rejected
-from cfopt.plots.style import INK, THIRD, canvas
+from cfopt.plots.parts import finish, height_ratio, map_scene, marks, refuse_rejected
+from cfopt.plots.style import INK, canvas
 from cfopt.wording import question
 
 #: How many rows fit on a page.
@@ -30,7 +31,7 @@ def plot_gallery(explanations: Explanation, path: str | Path | None = None) -> F
         path: where to save the picture (PNG, SVG or PDF), if anywhere.
     """
     e = explanations
-    problem = map_problem(e, "plot_gallery")
+    scene = map_scene(e, "plot_gallery")
     if not 1 <= len(e) <= _MOST:
         raise InputError(f"plot_gallery needs 1 to {_MOST} rows, got {len(e)}. Pick some: e[:8].")
     refuse_rejected(e)
@@ -38,7 +39,7 @@ def plot_gallery(explanations: Explanation, path: str | Path | None = None) -> F
     lines = math.ceil(len(e) / pairs)
     width = 2 * pairs * _PANEL + 0.3
     below = 0.4 if pairs == 2 else 0.62
-    height = lines * (_PANEL * height_ratio(problem) + _CAPTION) + _HEADING + below
+    height = lines * (_PANEL * height_ratio(scene) + _CAPTION) + _HEADING + below
     rect = (0.01, below / height, 0.98, 1 - (_HEADING + below) / height)
     figure = canvas(width, height, rect=rect)
     # A narrow empty column keeps one pair apart from the next.
@@ -52,15 +53,15 @@ def plot_gallery(explanations: Explanation, path: str | Path | None = None) -> F
         line, pair = divmod(row, pairs)
         before, after = (figure.add_subplot(grid[line, 3 * pair + side]) for side in (0, 1))
         one = e[row]
-        draw_image(problem, before, pixels(one.x0[0]))
-        draw_routes(problem, before, *marks(one), size=0.75)
+        draw_image(before, scene, pixels(one.x0[0]))
+        draw_routes(before, scene, *marks(one), size=0.75)
         _caption(before, f"Row {e.label(row)}, before", values(one, "costs_before"))
-        draw_image(problem, after, pixels(one.x[0]))
-        draw_routes(problem, after, *winner_first(one), size=0.75)
+        draw_image(after, scene, pixels(one.x[0]))
+        draw_routes(after, scene, *winner_first(one), size=0.75)
         how_far = f"After: {one.status[0]}, distance {one.distance[0]:.3g}"
         _caption(after, how_far, values(one, "costs"))
     third = any(decides_third(e[row]) for row in range(len(e)))
-    handles = legend_handles(e, *([(THIRD, "what is chosen after")] if third else []))
+    handles = legend_handles(e, *([("third", "what is chosen after")] if third else []))
     figure.legend(handles=handles, loc="lower left", ncols=3 * pairs, frameon=False, fontsize=10)
     return finish(figure, path)
 

@@ -13,32 +13,24 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from cfopt.certificate import Clash
+from cfopt.drawing.mpl import draw_costs, draw_image, draw_routes, end_mark
+from cfopt.drawing.palette import LIGHT
+from cfopt.drawing.panel import Line, host, price_range, prices
+from cfopt.drawing.pixels import change_over_map, change_size, pixels
 from cfopt.explanation import Explanation
 from cfopt.latent import norms
-from cfopt.plots.decisions import Mark
-from cfopt.plots.maps import (
-    change_over_map,
-    change_size,
-    draw_costs,
-    draw_image,
-    draw_routes,
-    end_mark,
-    height_ratio,
-    map_problem,
-    pixels,
-)
 from cfopt.plots.parts import (
-    host,
+    height_ratio,
+    map_scene,
     marks,
     obstacle_title,
+    obstacles,
     other_name,
-    prices,
     reasons,
-    shared_scale,
     value_verb,
     verdict,
 )
-from cfopt.plots.style import CHANGES, COSTS, DASHED, INK, OBSTACLES, QUIET, THIRD, bare, canvas
+from cfopt.plots.style import CHANGES, COSTS, DASHED, INK, QUIET, bare, canvas
 from cfopt.problems.base import same_decision
 from cfopt.types import Status
 from cfopt.wording import question
@@ -49,7 +41,7 @@ _WIDTH, _PANEL, _TITLES = 12.0, 3.68, 1.05
 
 def draw_map_explanation(e: Explanation) -> Figure:
     """Maps above, predicted costs below, before and after; on the right what changed."""
-    problem = map_problem(e, "plot")
+    scene = map_scene(e, "plot")
     figure = _headed(e)
     (before, after, change), (cost_before, cost_after, key) = figure.subplots(2, 3)
     factual, other = marks(e)
@@ -57,20 +49,20 @@ def draw_map_explanation(e: Explanation) -> Figure:
     price_before, price_after = prices(e, "costs_before"), prices(e, "costs")
     clash = e.clash[0]
     if clash is not None:
-        paths_after, price_after = _obstacles(clash) or paths, price_before
-    scale = shared_scale([price_before, price_after])
+        paths_after, price_after = obstacles(clash) or paths, price_before
+    scale = Normalize(*price_range([price_before, price_after]))
 
-    draw_image(problem, before, pixels(e.x0[0]))
-    draw_routes(problem, before, *paths)
+    draw_image(before, scene, pixels(e.x0[0]))
+    draw_routes(before, scene, *paths)
     _title(before, f"Before: {values(e, 'costs_before')}")
-    draw_costs(problem, cost_before, price_before, scale)
-    draw_routes(problem, cost_before, *paths)
+    draw_costs(cost_before, scene, price_before, scale)
+    draw_routes(cost_before, scene, *paths)
     _title(cost_before, "Predicted costs before")
 
-    draw_image(problem, after, pixels(e.x[0] if clash is None else e.x0[0]))
-    draw_routes(problem, after, *paths_after)
-    draw_costs(problem, cost_after, price_after, scale)
-    draw_routes(problem, cost_after, *paths_after)
+    draw_image(after, scene, pixels(e.x[0] if clash is None else e.x0[0]))
+    draw_routes(after, scene, *paths_after)
+    draw_costs(cost_after, scene, price_after, scale)
+    draw_routes(cost_after, scene, *paths_after)
     if clash is None:
         _title(after, f"{_after_title(e)}: {values(e, 'costs')}")
         _title(cost_after, "Predicted costs after")
@@ -79,15 +71,15 @@ def draw_map_explanation(e: Explanation) -> Figure:
         _title(after, obstacle_title(len(clash.decisions)))
         _title(cost_after, "Predicted costs, the same")
         reasons(change, clash)
-    key.set_box_aspect(problem.rows / problem.cols)
+    key.set_box_aspect(scene.size[0] / scene.size[1])
     _draw_key(key, _handles(e, clash), scale)
     return figure
 
 
-def winner_first(e: Explanation) -> list[Mark]:
+def winner_first(e: Explanation) -> list[Line]:
     """The paths at x, the one that wins there first."""
     factual, other = marks(e)
-    third = Mark(host(e.decision[0]), THIRD)
+    third = Line(host(e.decision[0]), "third")
     decides_factual = bool(same_decision(e.decision, e.factual)[0])
     known = decides_factual or bool(same_decision(e.decision, e.alternative)[0])
     extra = [] if known or bool(e.decision.isnan().any()) else [third]
@@ -100,7 +92,7 @@ def winner_first(e: Explanation) -> list[Mark]:
 
 def decides_third(e: Explanation) -> bool:
     """Whether the path chosen at x is neither the factual one nor its rival."""
-    return any(mark.color == THIRD for mark in winner_first(e))
+    return any(line.role == "third" for line in winner_first(e))
 
 
 def legend_handles(e: Explanation, *extra: tuple[str, str]) -> list[Line2D]:
@@ -108,11 +100,11 @@ def legend_handles(e: Explanation, *extra: tuple[str, str]) -> list[Line2D]:
 
     Arguments:
         e: knows what its paths are called.
-        extra: colours of more paths, and their names.
+        extra: roles of more paths, and their names.
     """
     factual, other = marks(e)
-    named = [(factual.color, "the decision"), (other.color, other_name(e)), *extra]
-    lines = [Line2D([], [], color=color, linewidth=4, label=name) for color, name in named]
+    named = [(factual.role, "the decision"), (other.role, other_name(e)), *extra]
+    lines = [Line2D([], [], color=LIGHT[role], linewidth=4, label=name) for role, name in named]
     thin = Line2D([], [], color=QUIET, linewidth=2, linestyle=DASHED, label="for comparison")
     return [*lines, thin, end_mark("o", 8, label="start"), end_mark("s", 8, label="goal")]
 
@@ -147,13 +139,13 @@ def _headed(e: Explanation) -> Figure:
     """An empty figure with question, verdict and note; the panels get the rest."""
     lines = fill(verdict(e), 150, max_lines=3, placeholder=" ...")
     top = 0.55 + 0.19 * (1 + lines.count("\n")) + (0.2 if note(e) else 0.0)
-    height = top + 2 * _PANEL * height_ratio(map_problem(e, "plot")) + _TITLES
+    height = top + 2 * _PANEL * height_ratio(map_scene(e, "plot")) + _TITLES
     figure = canvas(_WIDTH, height, rect=(0.01, 0.01, 0.98, 0.99 - top / height))
     asked = question(e.criterion, e.margin)
     texts: list[tuple[str, float, dict[str, Any]]] = [
         (asked, 0.13, {"fontsize": 14, "fontweight": "bold", "color": INK}),
         (lines, 0.42, {"fontsize": 10, "color": INK, "linespacing": 1.3}),
-        (note(e), top - 0.3, {"fontsize": 9, "color": "#5A5A5A"}),
+        (note(e), top - 0.3, {"fontsize": 9, "color": LIGHT["soft"]}),
     ]
     for text, inches, style in texts:
         figure.text(0.018, 1 - inches / height, text, va="top", **style)
@@ -170,17 +162,12 @@ def _title(axes: Axes, text: str) -> None:
     axes.set_title(text, fontsize=10, color=INK)
 
 
-def _obstacles(clash: Clash) -> list[Mark]:
-    """The first two decisions that the alternative cannot beat at once."""
-    return [Mark(y, color) for y, color in zip(clash.decisions, OBSTACLES, strict=False)]
-
-
 def _draw_change(e: Explanation, axes: Axes) -> None:
     """How far each pixel moved, over a pale map, with thin paths to find the place."""
-    problem = map_problem(e, "plot")
+    scene = map_scene(e, "plot")
     largest = float(change_size(e.x0[0], e.x[0]).max())
-    draw_image(problem, axes, change_over_map(e.x0[0], e.x[0], largest or 1.0))
-    draw_routes(problem, axes, *winner_first(e), size=0.5)
+    draw_image(axes, scene, change_over_map(e.x0[0], e.x[0], largest or 1.0))
+    draw_routes(axes, scene, *winner_first(e), size=0.5)
     if not largest > 0:
         _title(axes, "Nothing changed")
         return
@@ -199,12 +186,12 @@ def _draw_bar(axes: Axes, scale: ScalarMappable) -> None:
 def _handles(e: Explanation, clash: Clash | None) -> list[Line2D]:
     """What each line and sign stands for."""
     if clash is not None:
-        letters = zip("AB", _obstacles(clash), strict=False)
-        return legend_handles(e, *((m.color, f"{letter}, in its way") for letter, m in letters))
+        letters = zip("AB", obstacles(clash), strict=False)
+        return legend_handles(e, *((m.role, f"{letter}, in its way") for letter, m in letters))
     if not decides_third(e):
         return legend_handles(e)
     worth = float(prices(e, "costs") @ host(e.decision[0]))
-    return legend_handles(e, (THIRD, f"what is chosen after, {value_verb(e)} {digits(worth)}"))
+    return legend_handles(e, ("third", f"what is chosen after, {value_verb(e)} {digits(worth)}"))
 
 
 def _draw_key(axes: Axes, handles: list[Line2D], scale: Normalize) -> None:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from torch import Tensor
 
 from cfopt.certificate import Clash
+from cfopt.drawing.panel import Line, has_maps, host, scene_of
 from cfopt.errors import InputError
 from cfopt.explanation import Explanation
-from cfopt.plots.decisions import Mark
-from cfopt.plots.style import ALTERNATIVE, FACTUAL, INK
-from cfopt.types import Array, Sense, Status
+from cfopt.plots.style import INK
+from cfopt.problems.routes import Cells
+from cfopt.types import Sense, Status
 
 #: How many features, or limits, a picture names.
 SHOWN = 12
@@ -59,33 +56,39 @@ def value_verb(e: Explanation) -> str:
     return "costs" if e.sense is Sense.MIN else "is worth"
 
 
-def host(values: Tensor) -> Array:
-    """A tensor as an array of float64."""
-    array: Array = values.detach().double().cpu().numpy()
-    return array
-
-
-def prices(e: Explanation, name: str) -> Array:
-    """The price of each column in the first row, at `costs_before` or at `costs`: `(m,)`."""
-    costs = getattr(e, name).double().cpu()
-    if e.problem is None and costs.shape != e.factual.shape:
-        raise InputError(
-            "The picture needs the fixed costs of the problem. Read the explanation with "
-            "from_json(path, problem=...)."
-        )
-    return host((costs if e.problem is None else e.problem.prices(costs))[0])
-
-
-def shared_scale(parts: Iterable[Array]) -> Normalize:
-    """One range for the prices of several panels."""
-    values = np.concatenate(list(parts))
-    values = values[np.isfinite(values)]
-    return Normalize(values.min(), values.max()) if values.size else Normalize(0, 1)
-
-
-def marks(e: Explanation) -> tuple[Mark, Mark]:
+def marks(e: Explanation) -> tuple[Line, Line]:
     """The factual decision of the first row, and the one it is compared with."""
-    return Mark(host(e.factual[0]), FACTUAL), Mark(host(e.alternative[0]), ALTERNATIVE)
+    return Line(host(e.factual[0]), "factual"), Line(host(e.alternative[0]), "other")
+
+
+def obstacles(clash: Clash) -> list[Line]:
+    """The first two decisions that the alternative cannot beat at once."""
+    return [Line(y, role) for y, role in zip(clash.decisions, ("rival1", "rival2"), strict=False)]
+
+
+def map_scene(e: Explanation, name: str) -> Cells:
+    """The map that an explanation of images is about.
+
+    Arguments:
+        e: the explanation.
+        name: who needs it, for the error.
+    """
+    scene = scene_of(e)
+    if not has_maps(e) or not isinstance(scene, Cells):
+        problem = "no problem" if e.problem is None else type(e.problem).__name__
+        raise InputError(
+            f"{name} needs explanations of map images, contexts of shape (rows, 3, height, width) "
+            f"and a problem whose decisions are paths over cells, such as TerrainShortestPath; got "
+            f"{tuple(e.x0.shape)} and {problem}. For an explanation read from JSON, pass the "
+            "problem: from_json(path, problem=...)."
+        )
+    return scene
+
+
+def height_ratio(scene: Cells) -> float:
+    """How high a panel is beside its width; long maps leave some of it empty."""
+    rows, cols = scene.size
+    return min(max(rows / cols, 0.5), 1.6)
 
 
 def reasons(axes: Axes, clash: Clash) -> None:

@@ -13,12 +13,10 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components, dijk
 
 from cfopt.errors import InputError
 from cfopt.problems.base import as_array
-from cfopt.types import Array, Indices
+from cfopt.types import Indices
 
 #: Steps that the search for all paths may take in any case, and for each path.
 _STEPS, _STEPS_A_PATH = 20_000, 10
-#: Rounds in which the nodes of a layout move to the middle of their neighbours.
-_ROUNDS = 20
 
 
 @dataclass(frozen=True)
@@ -126,37 +124,6 @@ class Arcs:
             if rank[tail] < rank[head]:
                 ways[head] = min(ways[head] + ways[tail], limit + 1)
         return ways[self.target]
-
-
-def left_to_right(edges: Indices, count: int, source: int, target: int) -> Array:
-    """Places with x and y from 0 to 1, the source on the left and the target on the right.
-
-    Columns of nodes are by hops from the source less hops to the target; within a column, nodes
-    are in the order of their neighbours' mean height and evenly spread. Always the same for the
-    same network.
-
-    Arguments:
-        edges: pairs of nodes, `(E, 2)`; their direction does not matter.
-        count: how many nodes there are, N. Returns `(N, 2)`.
-        source, target: nodes at the two ends.
-    """
-    tails, heads = np.concatenate([edges, edges[:, ::-1]]).T
-    near = scipy.sparse.csr_array((np.ones(len(tails)), (tails, heads)), shape=(count, count))
-    hops = dijkstra(near, indices=[source, target], unweighted=True)
-    hops[np.isinf(hops)] = hops[np.isfinite(hops)].max() + 1  # in a part of their own
-    columns = hops[0] - hops[1]
-    x = (columns - columns.min()) / max(1.0, float(np.ptp(columns)))
-    _, column, size = np.unique(columns, return_inverse=True, return_counts=True)
-    first = np.cumsum(size) - size
-    neighbours = np.maximum(near.sum(axis=1), 1.0)
-    y = np.arange(count) / count  # as they are listed, to begin with
-    for _ in range(_ROUNDS):
-        wanted = (near @ y) / neighbours
-        order = np.lexsort((np.arange(count), wanted, column))
-        rank = np.empty(count)
-        rank[order] = np.arange(count)
-        y = (rank - first[column] + 0.5) / size[column]
-    return np.stack([x, y], axis=1)
 
 
 def arcs_of_matrix(

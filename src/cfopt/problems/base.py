@@ -13,10 +13,11 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from cfopt.errors import InputError, SolverError
+from cfopt.problems.scene import Bars, Entry, Scene, entries
 from cfopt.types import Array, Indices, Sense
 
 #: How far a decision may break a constraint, and an integer column miss an integer, as a part of
@@ -79,8 +80,8 @@ class Problem(ABC):
     """Decisions `y` in a feasible set Y, the best of which is wanted for given costs.
 
     A new problem sets `num_costs` (and `sense`, where it maximises) and implements `optimise` and
-    `faults`; `list_decisions` where its decisions can be listed. `cfopt.testing.ProblemContract`
-    tests the result.
+    `faults`; `list_decisions` where its decisions can be listed, and `scene` where they are more
+    than bars. `cfopt.testing.ProblemContract` tests the result.
 
     A decision has one entry for each priced column. Usually every price is predicted; where only
     some are, `prices` says how the predicted costs become prices.
@@ -130,6 +131,7 @@ class Problem(ABC):
             )
         other = copy(self)
         other._decision_names = given
+        other.__dict__.pop("cached_scene", None)
         return other
 
     def until(self, deadline: float) -> Self:
@@ -141,6 +143,42 @@ class Problem(ABC):
         other.deadline = min(self.deadline, deadline)
         other.__dict__.pop("_exact", None)  # which may have been made without a deadline
         return other
+
+    @property
+    def cost_names(self) -> tuple[str, ...] | None:
+        """What predicted costs are called, where each belongs to one entry of a decision."""
+        return self.decision_names if self.num_costs == self.num_columns else None
+
+    def column_bounds(self) -> tuple[Array, Array]:
+        """The least and the greatest value that each entry of a decision may take, each `(m,)`."""
+        if self.binary:
+            return np.zeros(self.num_columns), np.ones(self.num_columns)
+        return np.full(self.num_columns, -np.inf), np.full(self.num_columns, np.inf)
+
+    def integer_columns(self) -> NDArray[np.bool_]:
+        """Which entries of a decision are known to be whole numbers: `(m,)`."""
+        return np.full(self.num_columns, self.binary)
+
+    def scene(self) -> Scene:
+        """What decisions look like and are called, for every picture and sentence: by default bars.
+
+        Networks and maps are in `cfopt.problems.routes`, choices in `cfopt.problems.scene`.
+        """
+        return Bars(entries=self.entries())
+
+    @cached_property
+    def cached_scene(self) -> Scene:
+        """The scene, made once."""
+        return self.scene()
+
+    def entries(self, names: Sequence[str] | None = None) -> tuple[Entry, ...]:
+        """The entries of a decision, for a scene.
+
+        Arguments:
+            names: what they are called; by default `decision_names`, or y0, y1 and so on.
+        """
+        called = names or self.decision_names or [f"y{j}" for j in range(self.num_columns)]
+        return entries(called, *self.column_bounds(), self.integer_columns())
 
     def prices(self, costs: Tensor) -> Tensor:
         """The objective coefficient of each decision column: `(B, num_costs) -> (B, m)`."""

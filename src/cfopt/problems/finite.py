@@ -50,6 +50,14 @@ class Finite(Problem):
         count = len(self._decisions)
         return ["" if ok else f"is none of the {count} listed decisions" for ok in near]
 
+    def column_bounds(self) -> tuple[Array, Array]:
+        """What occurs in the list."""
+        return self._decisions.min(axis=0), self._decisions.max(axis=0)
+
+    def integer_columns(self) -> NDArray[np.bool_]:
+        """Entries that are whole in every listed decision."""
+        return np.asarray((self._decisions == self._decisions.round()).all(axis=0))
+
     def list_decisions(self, limit: int) -> Array | None:
         """The list itself."""
         return self._decisions.copy() if len(self._decisions) <= limit else None

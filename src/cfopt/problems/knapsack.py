@@ -10,6 +10,7 @@ from cfopt.errors import InputError
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved
 from cfopt.problems.finite import Finite
 from cfopt.problems.milp import MILP
+from cfopt.problems.scene import Items
 from cfopt.types import Array, Sense
 
 #: Up to this many feasible sets, scoring them all beats a MIP solve a row.
@@ -80,6 +81,18 @@ class Knapsack(Problem):
         if names is not None:
             return ", ".join(names[j] for j in packed)
         return f"items {', '.join(str(j) for j in packed)}"
+
+    def scene(self) -> Items:
+        """The items, with what each takes."""
+        named = self.decision_names is not None
+        return Items(
+            entries=self.entries(None if named else [f"item {j}" for j in range(self.num_costs)]),
+            noun="selection",
+            nouns="selections",
+            unit="" if named else "item",
+            weights=tuple(map(tuple, self.weights.tolist())),
+            capacities=tuple(self.capacities.tolist()),
+        )
 
     def faults(self, decisions: Array) -> list[str]:
         """A set of items is binary and respects the capacities."""

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import highspy
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from cfopt.errors import InputError, SolverError
@@ -142,6 +142,19 @@ class MILP(Problem):
     def num_columns(self) -> int:
         """Predicted columns first, then those with a fixed cost."""
         return len(self._priced)
+
+    def column_bounds(self) -> tuple[Array, Array]:
+        """Those of the model."""
+        return self._model.lower[self._priced], self._model.upper[self._priced]
+
+    def integer_columns(self) -> NDArray[np.bool_]:
+        """Those of the model."""
+        return np.asarray(self._model.integer[self._priced])
+
+    @property
+    def cost_names(self) -> tuple[str, ...] | None:
+        """Predicted columns come first."""
+        return self.decision_names[: self.num_costs]
 
     @property
     def binary(self) -> bool:

@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from cfopt.errors import InputError
-from cfopt.problems.arcs import Arcs, arcs_of_matrix, left_to_right
+from cfopt.problems.arcs import Arcs, arcs_of_matrix
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved, as_array
 from cfopt.problems.finite import Finite
 from cfopt.problems.path_solvers import solver_for
+from cfopt.problems.routes import Network
 from cfopt.types import Array, Indices
 
 Node = Hashable
@@ -158,13 +159,22 @@ class ShortestPath(Problem):
             names.append(f"{name} ({seen[name]})" if several[name] > 1 else name)
         return tuple(names)
 
-    @cached_property
-    def coordinates(self) -> Array:
-        """Where each node is drawn, `(N, 2)`: as given, else with paths from left to right."""
-        if self._places is not None:
-            return self._places
-        return left_to_right(
-            self._ends, len(self.nodes), self._number[self.source], self._number[self.target]
+    @property
+    def coordinates(self) -> Array | None:
+        """Where each node lies, `(N, 2)`, y upwards; None if that was not said."""
+        return self._places
+
+    def scene(self) -> Network:
+        """The network itself; nodes without coordinates lie in columns from source to target."""
+        at = [] if self._places is None else self._places.tolist()
+        return Network(
+            entries=self.entries(),
+            places=tuple(map(str, self.nodes)),
+            positions=tuple((x, -y) for x, y in at),
+            arcs=tuple((int(u), int(v)) for u, v in self._ends),
+            directed=self.directed,
+            start=self._number[self.source],
+            goal=self._number[self.target],
         )
 
     def optimise(self, prices: Array) -> Array:

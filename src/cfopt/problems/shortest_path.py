@@ -12,6 +12,8 @@ from torch import Tensor
 from cfopt.errors import InputError
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved
 from cfopt.problems.finite import Finite
+from cfopt.problems.lattice import node_names
+from cfopt.problems.routes import Network
 from cfopt.types import Array
 
 #: Up to this many paths, scoring them all beats the sweep (`make bench` compares the two).
@@ -63,6 +65,18 @@ class GridShortestPath(Problem):
         """The nodes that the path visits, the start apart."""
         visited = [self.arcs[k][1] for k in np.flatnonzero(decision)]
         return "path 0-" + "-".join(str(node) for node in sorted(visited))
+
+    def scene(self) -> Network:
+        """A network whose nodes lie on a lattice."""
+        places = node_names(self.rows, self.cols)
+        return Network(
+            entries=self.entries([f"{places[a]}-{places[b]}" for a, b in self.arcs]),
+            places=places,
+            start=0,
+            goal=len(places) - 1,
+            lattice=(self.rows, self.cols),
+            arcs=tuple(self.arcs),
+        )
 
     def faults(self, decisions: Array) -> list[str]:
         """A path is binary and conserves flow at every node."""

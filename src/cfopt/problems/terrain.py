@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 
 from cfopt.errors import InputError
 from cfopt.problems.base import Problem
+from cfopt.problems.lattice import Cell, cell_names
 from cfopt.problems.milp import MILP
+from cfopt.problems.routes import Cells
 from cfopt.types import Array, Indices
 
-Cell = tuple[int, int]
 _SIDES = [(-1, 0), (0, -1), (0, 1), (1, 0)]
 _CORNERS = [(-1, -1), (-1, 1), (1, -1), (1, 1)]
 #: Costs that are swept at once: what fits a processor's cache.
@@ -78,6 +79,27 @@ class TerrainShortestPath(Problem):
             else ("is no path from start to goal" if fault else "")
             for ok, fault in zip(whole, flows, strict=True)
         ]
+
+    def column_bounds(self) -> tuple[Array, Array]:
+        """A cell is visited any number of times."""
+        return np.zeros(self.num_costs), np.full(self.num_costs, np.inf)
+
+    def integer_columns(self) -> NDArray[np.bool_]:
+        """Visits are whole numbers."""
+        return np.ones(self.num_costs, dtype=bool)
+
+    def scene(self) -> Cells:
+        """The cells of a map."""
+        places = cell_names(self.rows, self.cols)
+        start, goal = (row * self.cols + col for row, col in (self.start, self.goal))
+        return Cells(
+            entries=self.entries(places),
+            places=places,
+            start=start,
+            goal=goal,
+            lattice=(self.rows, self.cols),
+            neighbours=self.neighbours,
+        )
 
     def _sweep(self, prices: Array) -> Array:
         """Cheapest paths where no cost is negative, of as many maps at once as a cache holds."""

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-from io import BytesIO
-
 import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from cfopt.explanation import Explanation
-from cfopt.plots.maps import change_over_map, change_size, pixels
+from cfopt.drawing.pixels import change_over_map, change_size, data_uri, pixels
 from cfopt.types import Array
 
 #: The longer side of an image in the file, and the quality of its JPEG.
@@ -19,20 +15,15 @@ _SIDE, _QUALITY = 192, 80
 _SEEN = 0.05
 
 
-def has_images(e: Explanation) -> bool:
-    """Whether the contexts are images, grey or in colour: `(B, C, H, W)`."""
-    return e.x0.ndim == 4 and e.x0.shape[1] in (1, 3)
-
-
 def image_uri(context: Tensor) -> str:
     """An image `(C, H, W)` in [0, 1] as a data URI."""
-    return _encoded(pixels(context))
+    return _small(pixels(context))
 
 
 def change_uri(before: Tensor, after: Tensor) -> str:
     """Where an image changed, in colour over a pale grey one, as a data URI."""
     largest = float(np.nan_to_num(change_size(before, after)).max())
-    return _encoded(change_over_map(before, after, largest or 1.0))
+    return _small(change_over_map(before, after, largest or 1.0))
 
 
 def change_words(before: Tensor, after: Tensor) -> str:
@@ -46,9 +37,7 @@ def change_words(before: Tensor, after: Tensor) -> str:
     )
 
 
-def _encoded(image: Array) -> str:
+def _small(image: Array) -> str:
     drawn = Image.fromarray((255 * np.nan_to_num(image) + 0.5).astype(np.uint8))
     drawn.thumbnail((_SIDE, _SIDE))
-    file = BytesIO()
-    drawn.save(file, "JPEG", quality=_QUALITY, optimize=True)
-    return "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode("ascii")
+    return data_uri(drawn, "jpeg", quality=_QUALITY, optimize=True)

@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
+from cfopt.drawing.elements import quiet
 from cfopt.task import TOLERANCE
 
-#: What is smaller than this part of the numbers around it is their rounding.
-NOISE = 1e-9
 #: Significant digits: the usual number, and the most where fewer would hide a difference.
 _USUAL, _MOST = 4, 9
 
@@ -18,11 +17,6 @@ def percent_up(part: float) -> str:
     """A part in whole percent, and no less than it is."""
     # The last digits of a quotient are rounding: 100.00000000000001 is 100.
     return f"{math.ceil(round(100 * part, 8))}%"
-
-
-def quiet(value: float, largest: float) -> float:
-    """A value, 0 where it is only rounding beside the largest of the numbers around it."""
-    return 0.0 if abs(value) <= NOISE * largest else value
 
 
 def told_apart(

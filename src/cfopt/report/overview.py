@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
+from cfopt.drawing import elements as svg
 from cfopt.explanation import Explanation
-from cfopt.report import svg
 from cfopt.report.measure import measured
 from cfopt.report.plausible import ratings
 from cfopt.report.sentences import MEANING

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import numpy as np
 from markupsafe import Markup
 
+from cfopt.drawing import elements as svg
+from cfopt.drawing.bars import shown_of
+from cfopt.drawing.panel import (
+    Line,
+    Panel,
+    has_images,
+    has_maps,
+    host,
+    price_range,
+    prices,
+    scene_of,
+)
+from cfopt.drawing.svg import draw, sketch
 from cfopt.errors import InputError
 from cfopt.explanation import Explanation
-from cfopt.plots.maps import has_maps
-from cfopt.plots.parts import host, prices
-from cfopt.problems import GridShortestPath, Knapsack, TerrainShortestPath
 from cfopt.problems.base import same_decision
-from cfopt.report import svg
-from cfopt.report.bars import shown_of
-from cfopt.report.drawing import draw, sketch
-from cfopt.report.images import change_uri, has_images, image_uri
+from cfopt.report.images import change_uri, image_uri
 from cfopt.report.naming import listing
-from cfopt.report.scene import Line, Panel
 from cfopt.report.sentences import chosen_elsewhere, names, same, third_role
-from cfopt.types import Array, Status
+from cfopt.types import Status
 
 #: What all pictures of a report may take together, in bytes.
 ROOM = 12_000_000
@@ -58,12 +63,13 @@ class Gallery:
     thinned: bool = False
 
 
-def galleries(e: Explanation, room: int = ROOM) -> list[Gallery]:
+def galleries(e: Explanation, room: int = ROOM, standalone: bool = False) -> list[Gallery]:
     """The pictures of every row, drawn in full as long as there is room.
 
     Arguments:
         e: the explanation.
         room: what they may take together, in bytes.
+        standalone: whether each needs no other element of its page.
     """
     found = [Gallery()] * len(e)
     for row in by_worth(e):
@@ -71,7 +77,7 @@ def galleries(e: Explanation, room: int = ROOM) -> list[Gallery]:
         if not _can_be_drawn(one):
             continue
         # Maps are encoded only while there is room: that takes longer than all the rest.
-        full = tuple(_pictures(one)) if room > 0 else ()
+        full = tuple(_pictures(one, standalone)) if room > 0 else ()
         size = sum(len(picture.drawing) for picture in full)
         if full and size <= room:
             room -= size
@@ -102,31 +108,31 @@ def _can_be_drawn(one: Explanation) -> bool:
     return True
 
 
-def _pictures(one: Explanation) -> Iterable[Picture]:
+def _pictures(one: Explanation, standalone: bool) -> Iterable[Picture]:
     before, after = panels(one)
     clash = one.clash[0] is not None
     titles = "Before", _after_title(one)
     if has_maps(one):
         images = [image_uri(one.x0[0]), "" if clash else image_uri(one.x[0])]
         for title, panel, uri in zip(titles, (before, after), images, strict=True):
-            drawing = draw(one.problem, _on(panel, uri or images[0]))
+            drawing = draw(replace(panel, backdrop=uri or images[0]), standalone)
             yield Picture(title, drawing, _caption(one, panel))
         if not clash and _moved(one):
             uri = change_uri(one.x0[0], one.x[0])
-            drawing = draw(one.problem, _on(after, uri))
+            drawing = draw(replace(after, backdrop=uri), standalone)
             yield Picture("Where it changed", drawing, "The more purple, the larger the change.")
-            yield Picture("Predicted costs before", draw(one.problem, before))
-            yield Picture("Predicted costs after", draw(one.problem, after))
+            yield Picture("Predicted costs before", draw(before, standalone))
+            yield Picture("Predicted costs after", draw(after, standalone))
         return
     if has_images(one):
         yield from _images(one)
     for title, panel in zip(titles, (before, after), strict=True):
-        yield Picture(title, draw(one.problem, panel), _caption(one, panel))
+        yield Picture(title, draw(panel, standalone), _caption(one, panel))
 
 
 def _sketches(one: Explanation) -> Iterable[Picture]:
     for title, panel in zip(("Before", _after_title(one)), panels(one), strict=True):
-        drawing = sketch(one.problem, panel)
+        drawing = sketch(panel)
         if drawing is not None:
             yield Picture(title, drawing, _caption(one, panel))
 
@@ -147,12 +153,6 @@ def _moved(one: Explanation) -> bool:
     return bool((one.x - one.x0).abs().max() > 0)
 
 
-def _on(panel: Panel, uri: str) -> Panel:
-    return Panel(
-        panel.prices, panel.strong, panel.weak, panel.low, panel.high, panel.label, backdrop=uri
-    )
-
-
 def _after_title(one: Explanation) -> str:
     if one.status[0] is Status.PROVED_INFEASIBLE:
         return "In its way"
@@ -163,26 +163,18 @@ def _after_title(one: Explanation) -> str:
 
 def _caption(one: Explanation, panel: Panel) -> str:
     """What is seen, and in which line: also for those who cannot tell the colours apart."""
-    problem = one.problem
-    routes = isinstance(problem, GridShortestPath | TerrainShortestPath)
+    scene, shaded = panel.scene, panel.scene.has_places
     said = _ROLES | {"third": third_role(one)}
     if not one.criterion.contrasts:
         said["other"] = "best there"
-    front, back = ("Thick", "dashed") if routes else ("Filled", "outlined")
-    beside = [said[line.role] for line in (panel.weak if routes else panel.weak[:1])]
+    front, back = ("Thick", "dashed") if shaded else ("Filled", "outlined")
+    beside = [said[line.role] for line in (panel.weak if shaded else panel.weak[:1])]
     legend = f"{front}: {said[panel.strong.role]}"
     legend += f"; {back}: {listing(beside)}." if beside else "."
-    if routes:
-        return legend
-    shown = f"{legend} {shown_of(problem, panel)}".strip()
-    if isinstance(problem, Knapsack):
-        packed = panel.strong.decision > 0.5
-        room = np.where(problem.capacities > 0, problem.capacities, 1)
-        used = [f"{part:.0%}" for part in problem.weights @ packed / room]
-        takes = " and ".join(used)
-        which = "the capacity" if len(used) == 1 else "the capacities"
-        return f"{shown} The filled set takes {takes} of {which}."
-    return shown
+    note = scene.note(panel.strong.decision)
+    if note:
+        note = f"The {front.lower()} {scene.noun} {note}."
+    return " ".join(filter(None, [legend, "" if shaded else shown_of(panel), note]))
 
 
 def panels(one: Explanation) -> tuple[Panel, Panel]:
@@ -197,12 +189,12 @@ def panels(one: Explanation) -> tuple[Panel, Panel]:
         after = before
         lines = rivals(one) or [factual, other]
         said = f"What stands in the way of {wanted}"
-    low, high = _range(before, after)
+    scene, (low, high) = scene_of(one), price_range([before, after])
     weak = (other,) if differ else ()
     label = f"Before: {decided} was decided" + (f", {wanted} beside it" if differ else "")
-    first = Panel(before, factual, weak, low, high, label)
+    first = Panel(scene, before, factual, weak, low, high, label)
     strong, *rest = lines
-    return first, Panel(after, strong, tuple(rest), low, high, said)
+    return first, Panel(scene, after, strong, tuple(rest), low, high, said)
 
 
 def _after(one: Explanation, factual: Line, other: Line) -> list[Line]:
@@ -225,9 +217,3 @@ def rivals(one: Explanation) -> list[Line]:
         own = bool(same_decision(factual.new_tensor(y)[None], factual)[0])
         lines.append(Line(y, "factual" if own else next(roles)))
     return lines
-
-
-def _range(before: Array, after: Array) -> tuple[float, float]:
-    values = np.concatenate([before, after])
-    values = values[np.isfinite(values)]
-    return (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammainc
 
+from cfopt.drawing.panel import host
 from cfopt.explanation import Explanation
 from cfopt.latent import norms
 from cfopt.plausibility import KAPPA, mean_norm, prior_mass
-from cfopt.plots.parts import host
 from cfopt.types import Status
 
 #: Of the codes that a generative model makes, this part has the least norms, and as many the

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 
 from cfopt.criteria import Absolute, Epsilon, Relative
+from cfopt.drawing.panel import host, prices
 from cfopt.errors import InputError
 from cfopt.explanation import Explanation
-from cfopt.plots.parts import host, prices
 from cfopt.problems.base import same_decision
 from cfopt.report.measure import measured
 from cfopt.report.naming import decision_name, listing, noun

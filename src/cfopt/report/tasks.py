@@ -8,17 +8,18 @@ from typing import TypeAlias
 
 import numpy as np
 
+from cfopt.drawing import elements as svg
+from cfopt.drawing.elements import quiet
+from cfopt.drawing.panel import Line, has_images, host, prices, scene_of
 from cfopt.errors import InputError
 from cfopt.explanation import Explanation
-from cfopt.plots.parts import host, prices
-from cfopt.report import sentences, svg
-from cfopt.report.images import change_words, has_images
+from cfopt.report import sentences
+from cfopt.report.images import change_words
 from cfopt.report.measure import measured
-from cfopt.report.naming import column_name, decision_name
-from cfopt.report.numbers import quiet, told_apart
+from cfopt.report.naming import decision_name
+from cfopt.report.numbers import told_apart
 from cfopt.report.pictures import Gallery, rivals
 from cfopt.report.plausible import plausibility, rating
-from cfopt.report.scene import Line
 from cfopt.types import Status
 
 #: What moved, from where, to where, by how much, and in which unit.
@@ -222,14 +223,11 @@ def _changes(one: Explanation, moves: list[Move]) -> Changes:
     if one.status[0] in (Status.REJECTED, Status.PROVED_INFEASIBLE):
         return Changes("What changed", "")
     if has_images(one):
-        words = change_words(one.x0[0], one.x[0])
+        words, names = change_words(one.x0[0], one.x[0]), scene_of(one).names
         before, after = host(one.costs_before[0]), host(one.costs[0])
         order = np.argsort(-np.abs(after - before), kind="stable")
         moved = order[np.abs(after - before)[order] > 1e-6 * np.maximum(np.abs(before[order]), 1)]
-        rows = [
-            (column_name(one.problem, int(j)), before[j], after[j], after[j] - before[j], 1.0)
-            for j in moved
-        ]
+        rows = [(names[j], before[j], after[j], after[j] - before[j], 1.0) for j in moved.tolist()]
         table = _table("Predicted costs that changed most", words, rows)
         return replace(table, of="cost of ")
     scaled = one.features.scale is not None and len(moves) > 1

@@ -12,10 +12,11 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 import cfopt
+from cfopt.drawing import palette
+from cfopt.drawing.panel import scene_of
+from cfopt.drawing.svg import common
 from cfopt.explanation import Explanation
 from cfopt.files import write_whole
-from cfopt.problems import GridShortestPath, TerrainShortestPath
-from cfopt.report.drawing import SHADES, common
 from cfopt.report.overview import overview
 from cfopt.report.pictures import ROOM, galleries
 from cfopt.report.sentences import value_word
@@ -43,7 +44,8 @@ def write_report(
             tasks are drawn as sketches, or not at all.
     """
     shown = galleries(explanation, room)
-    style, script = _text("style.css"), _text("script.js")
+    style, script = palette.css() + _text("style.css"), _text("script.js")
+    scene = scene_of(explanation)
     page = _environment().get_template("report.html")
     html = page.render(
         title=title,
@@ -52,9 +54,9 @@ def write_report(
         settings=settings,
         contrasts=explanation.criterion.contrasts,
         value=value_word(explanation),
-        common=common(explanation.problem),
-        shades=range(SHADES),
-        shaded=isinstance(explanation.problem, GridShortestPath | TerrainShortestPath),
+        common=common(scene),
+        shaded=scene.has_places,
+        noun=scene.noun,
         rated=explanation.latent is not None,
         thinned=sum(gallery.thinned for gallery in shown),
         style=Markup(style),

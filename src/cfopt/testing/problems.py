@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from abc import ABC, abstractmethod
 
@@ -12,6 +13,7 @@ from cfopt.criteria import Absolute
 from cfopt.explain import explain
 from cfopt.pipeline import Pipeline
 from cfopt.problems.base import Problem
+from cfopt.problems.scene import Scene
 
 _ROWS = 12
 
@@ -142,6 +144,40 @@ class ProblemContract(ABC):
             pipeline = Pipeline(lambda x: 1.0 * x, problem)
             e = explain(costs, pipeline, Absolute(pipeline.decide(costs)))
             assert set(e.status) == {"already valid"}
+
+    def test_the_scene_has_every_entry_and_its_bounds_admit_every_decision(self) -> None:
+        problem = self.problem()
+        scene = problem.scene()
+        assert len(scene.entries) == problem.num_columns
+        assert all(scene.names)
+        assert scene.noun != scene.nouns
+        lower, upper = map(torch.from_numpy, problem.column_bounds())
+        whole = torch.from_numpy(problem.integer_columns())
+        assert [entry.lower for entry in scene.entries] == lower.tolist()
+        assert [entry.upper for entry in scene.entries] == upper.tolist()
+        assert [entry.integer for entry in scene.entries] == whole.tolist()
+        for decisions in (problem.solve(self.costs(problem)), self.feasible_set(problem)):
+            assert (decisions >= lower - 1e-6).all()
+            assert (decisions <= upper + 1e-6).all()
+            assert _alike(decisions[:, whole], decisions[:, whole].round())
+
+    def test_a_path_that_the_scene_reads_leads_back_to_its_decision(self) -> None:
+        problem = self.problem()
+        scene = problem.scene()
+        paths = 0
+        for decision in self.feasible_set(problem)[:100].double().numpy():
+            assert scene.name_of(decision)
+            path = scene.path_of(decision)
+            if path is not None:
+                paths += 1
+                sent = json.loads(json.dumps(path))
+                assert (scene.decision_of(sent) == decision).all()
+                assert scene.path_of(scene.decision_of(path)) == path
+        assert (paths > 0) == scene.routes
+
+    def test_the_scene_survives_json(self) -> None:
+        scene = self.problem().scene()
+        assert Scene.from_dict(json.loads(json.dumps(scene.to_dict(), allow_nan=False))) == scene
 
     def test_a_copy_that_was_pickled_solves_alike(self) -> None:
         problem = self.problem()

@@ -79,7 +79,7 @@ class Described(BaseModel):
     plausible: bool
     decision_names: list[str] | None
     columns: list[Column] | None
-    layout: dict[str, Any] | None
+    scene: dict[str, Any] | None
     features: list[dict[str, Any]] | None = None
     grid: dict[str, Any] | None = None
     terrains: list[dict[str, Any]] | None = None
@@ -97,7 +97,7 @@ class Decided(BaseModel):
     decision: list[float | None]
     value: float | None
     name: str
-    path: list[list[int]] | None
+    path: list[list[int] | str] | None
     drawing: str | None = None
     label: str | None = None
     row: int | None = None

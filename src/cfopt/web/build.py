@@ -6,6 +6,7 @@ It needs PyEPO, whose generators the data come from; the file does not.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import torch
 from safetensors.torch import save
@@ -31,11 +32,11 @@ def build() -> dict[str, Tensor]:
     count = _SHIPPED + _FITTED
     grid = synthetic.grid(count, 10, degree=1, seed=7)
     pack = synthetic.knapsack(count, 8, degree=1, seed=7)
-    assert isinstance(pack.problem, Knapsack)
+    items = cast(Knapsack, pack.problem)
     tensors = _fitted("grid", grid.contexts, 5 + 5 * grid.costs)
     tensors |= _fitted("knapsack", pack.contexts, 8 + 2 * pack.costs)
-    tensors["knapsack.weights"] = torch.as_tensor(pack.problem.weights)
-    tensors["knapsack.capacities"] = torch.as_tensor(pack.problem.capacities)
+    tensors["knapsack.weights"] = torch.as_tensor(items.weights)
+    tensors["knapsack.capacities"] = torch.as_tensor(items.capacities)
     return {name: tensor.contiguous() for name, tensor in tensors.items()}
 
 

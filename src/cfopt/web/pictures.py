@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from cfopt.drawing.pixels import data_uri, encoded
 from cfopt.errors import InputError
 
 #: What may be decoded: other formats of the library have had more holes than readers.
 _FORMATS = ("PNG", "JPEG")
 _THUMBNAIL, _COLUMNS = 48, 12
+#: Little effort: it is for a page on the same machine, several times a second.
+_QUICK = {"compress_level": 1}
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ class Canvas:
 
     def uri(self, context: Tensor) -> str:
         """A context as a data URI."""
-        return as_uri(self.bytes(context))
+        return tile_uri(self.bytes(context))
 
     def sprite(self, contexts: Tensor) -> str:
         """Small pictures of some contexts, in rows of twelve, in base64."""
@@ -108,21 +111,13 @@ class Canvas:
             small = small.resize((_THUMBNAIL, _THUMBNAIL), Image.Resampling.BOX)
             row, col = divmod(k, _COLUMNS)
             sheet.paste(small, (_THUMBNAIL * col, _THUMBNAIL * row))
-        return base64.b64encode(_png(sheet)).decode("ascii")
+        return encoded(sheet, "png", **_QUICK)
 
 
-def as_uri(pixels: NDArray[np.uint8]) -> str:
+def tile_uri(pixels: NDArray[np.uint8]) -> str:
     """Pixels `(H, W, C)` as a data URI."""
-    data = base64.b64encode(_png(_image(pixels))).decode("ascii")
-    return f"data:image/png;base64,{data}"
+    return data_uri(_image(pixels), "png", **_QUICK)
 
 
 def _image(pixels: NDArray[Any]) -> Image.Image:
     return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
-
-
-def _png(image: Image.Image) -> bytes:
-    file = io.BytesIO()
-    # Little effort: it is for a page on the same machine, several times a second.
-    image.save(file, "PNG", compress_level=1)
-    return file.getvalue()

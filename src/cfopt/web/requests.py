@@ -26,6 +26,11 @@ Row = Annotated[StrictInt, Field(ge=0, le=10**9)]
 Cell = Annotated[
     list[Annotated[StrictInt, Field(ge=0, le=10**6)]], Field(min_length=2, max_length=2)
 ]
+#: A place of a route: row and column on a map or grid, else its name.
+Place = Annotated[
+    Annotated[Cell, Tag("cell")] | Annotated[Name, Tag("named")],
+    Discriminator(lambda given: "named" if isinstance(given, str) else "cell"),
+]
 Numbers = Annotated[list[FiniteFloat], Field(max_length=_MANY)]
 
 
@@ -63,8 +68,9 @@ class Context(_Asked):
 class Wanted(_Asked):
     """A decision by its route, or what the pipeline decides in a stored context."""
 
-    path: Annotated[list[Cell], Field(min_length=1, max_length=_MANY)] | None = Field(
-        None, description="Rows and columns from start to goal."
+    path: Annotated[list[Place], Field(min_length=1, max_length=_MANY)] | None = Field(
+        None,
+        description="The places from start to goal: [row, column] on maps and grids, else names.",
     )
     row: Row | None = Field(None, description="The stored context whose decision is meant.")
 
@@ -93,7 +99,8 @@ class Question(_Asked):
     alternative: Alternative | None = Field(
         None,
         description='A decision as a number for each column, {"path": [[row, column], ...]} for a '
-        'route, or {"row": k} for what is decided in a stored context.',
+        'route on a map or grid, {"path": [name, ...]} for one in a network, or {"row": k} for '
+        "what is decided in a stored context.",
     )
     epsilon: FiniteFloat | None = Field(None, description="By which part the decision is to lose.")
     margin: FiniteFloat = Field(0.0, description="By which part the alternative is to win.")

@@ -18,11 +18,9 @@ from cfopt.plausibility import Plausibility, Sphere
 from cfopt.problems import GridShortestPath, Knapsack
 from cfopt.problems.base import Problem
 from cfopt.proximity import L2, Latent, Proximity
-from cfopt.report.naming import noun
 from cfopt.search import MDMM, Auto, Search
-from cfopt.web.columns import columns, names
-from cfopt.web.pictures import Canvas, as_uri
-from cfopt.web.routes import layout
+from cfopt.web.columns import columns, drawable, names
+from cfopt.web.pictures import Canvas, tile_uri
 from cfopt.web.titles import OWN, SHIPPED, Title
 from cfopt.web.views import ImageView, TableView, View
 
@@ -89,16 +87,17 @@ class Scene:
     def describe(self) -> dict[str, Any]:
         """What the page needs to know before anything is asked."""
         problem = self.pipeline.problem
+        scene = problem.cached_scene
         return {
             **asdict(self.title),
             "contexts": len(self.contexts),
             "labels": list(self.labels[:_LABELS]),
             "sense": str(problem.sense),
-            "noun": noun(problem),
+            "noun": scene.noun,
             "plausible": self.plausible is not None,
-            "decision_names": names(problem),
-            "columns": columns(problem),
-            "layout": layout(problem),
+            "decision_names": names(scene),
+            "columns": columns(scene),
+            "scene": drawable(scene),
             **self.view.describe(self.contexts),
         }
 
@@ -126,7 +125,12 @@ def _terrain(pixels: int) -> Scene:
         models.pipeline,
         models.maps,
         tuple(f"Map {k + 1}" for k in range(len(models.maps))),
-        ImageView(canvas, models.pipeline.problem, Features(lower=0.0, upper=1.0), _terrains()),
+        ImageView(
+            canvas,
+            models.pipeline.problem.cached_scene,
+            Features(lower=0.0, upper=1.0),
+            _terrains(),
+        ),
         # Where no pixels are found, as for most epsilons, a mixture with another map will do.
         naive=Means(search=MDMM(max_steps=_STEPS), reference=models.maps[_DONORS]),
         plausible=Means(
@@ -142,7 +146,7 @@ def _terrains() -> list[dict[str, Any]]:
     from cfopt.datasets.terrain import COSTS, Terrain
 
     return [
-        {"name": name, "tile": as_uri(tile), "cost": round(sum(COSTS[name]) / 2, 2)}
+        {"name": name, "tile": tile_uri(tile), "cost": round(sum(COSTS[name]) / 2, 2)}
         for name, tile in Terrain().tiles().items()
     ]
 
@@ -204,7 +208,7 @@ def own(config: Path, trusted: bool, pixels: int) -> Scene:
     view: View = (
         TableView(features, contexts.shape[1], contexts.dtype)
         if contexts.ndim == 2
-        else ImageView(_canvas(work.pipeline, contexts, pixels), problem, features)
+        else ImageView(_canvas(work.pipeline, contexts, pixels), problem.cached_scene, features)
     )
     labels = work.contexts.labels or tuple(range(len(contexts)))
     return Scene(

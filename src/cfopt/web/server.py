@@ -15,6 +15,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException as StarletteError
 
 import cfopt
+from cfopt.drawing import palette
 from cfopt.web import docs
 from cfopt.web.answers import Plain
 from cfopt.web.headers import Guard
@@ -30,7 +31,7 @@ STATIC = Path(__file__).parent / "static"
 #: Asked for anew each time: a newer version of one file must not mix with an older one of another.
 _FRESH = {"Cache-Control": "no-cache"}
 #: Parts of a place in a request that are no names of its fields.
-_UNNAMED = ("body", "path", "query", "wanted", "decision")
+_UNNAMED = ("body", "path", "query", "wanted", "decision", "cell", "named")
 
 
 def create_app(source: Source, limits: Limits, host: str = "127.0.0.1") -> FastAPI:
@@ -76,6 +77,10 @@ def create_app(source: Source, limits: Limits, host: str = "127.0.0.1") -> FastA
     @app.get("/t/{task}", include_in_schema=False)
     async def page() -> Response:
         return FileResponse(STATIC / "index.html", headers=_FRESH)
+
+    @app.get("/static/pictures.css", include_in_schema=False)
+    async def colours() -> Response:
+        return Response(palette.css(), media_type="text/css", headers=_FRESH)
 
     app.mount("/static", _Static(directory=STATIC), name="static")
     return app

@@ -8,18 +8,19 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from cfopt.drawing.panel import Line, Panel, host, price_range
+from cfopt.drawing.svg import draw
 from cfopt.errors import InputError
 from cfopt.explanation import Explanation
 from cfopt.pipeline import relative_regret
-from cfopt.plots.parts import host
-from cfopt.report.naming import decision_name
+from cfopt.problems.scene import Scene as Picture
 from cfopt.report.pictures import Gallery, galleries
 from cfopt.report.tasks import task_views
-from cfopt.types import Moving, Progress
-from cfopt.web.routes import alone, drawing, route
+from cfopt.types import Array, Moving, Progress
 from cfopt.web.scenes import Means, Scene
 from cfopt.web.views import plain
 
@@ -47,7 +48,8 @@ def _chosen(scene: Scene, costs: Tensor, decision: Tensor, picture: str = "") ->
     """A decision over its costs: `(1, n), (1, m)`."""
     problem = scene.pipeline.problem
     prices, chosen = host(problem.prices(costs.detach().double())[0]), host(decision[0])
-    name = decision_name(problem, chosen)
+    drawn = problem.cached_scene
+    name = drawn.name_of(chosen)
     shown: dict[str, Any] = {
         "costs": plain(costs),
         # Of every column: costs, and fixed prices that are not predicted.
@@ -55,20 +57,29 @@ def _chosen(scene: Scene, costs: Tensor, decision: Tensor, picture: str = "") ->
         "decision": plain(decision),
         "value": _finite(float(prices @ chosen)),
         "name": name,
-        "path": route(problem, chosen),
+        "path": drawn.path_of(chosen),
     }
     if scene.view.kind != "map":  # which the page draws on the image itself
-        shown["drawing"] = picture or drawing(problem, prices, chosen, name)
+        shown["drawing"] = picture or _drawing(drawn, prices, chosen, name)
     return shown
+
+
+def _drawing(scene: Picture, prices: Array, decision: Array, label: str) -> str:
+    """A decision over its prices, as SVG that needs no other element of the page."""
+    # Bars show where two decisions differ: against nothing, all that is taken.
+    nothing = Line(np.zeros(len(decision)), "other")
+    weak = (nothing,) if scene.kind == "bars" else ()
+    panel = Panel(scene, prices, Line(decision, "factual"), weak, *price_range([prices]), label)
+    return draw(panel, standalone=True)
 
 
 def told(scene: Scene, e: Explanation) -> dict[str, Any]:
     """An explanation of one row, in the words of the report."""
-    problem = scene.pipeline.problem
+    route = scene.pipeline.problem.cached_scene.path_of
     # Maps are drawn by the page itself, on the images of both sides.
-    gallery = galleries(e)[0] if scene.view.kind == "table" else Gallery()
+    gallery = galleries(e, standalone=True)[0] if scene.view.kind == "table" else Gallery()
     view = task_views(e, [gallery])[0]
-    drawn = [alone(problem, picture.drawing) for picture in gallery.pictures]
+    drawn = [str(picture.drawing) for picture in gallery.pictures]
     drawn += [""] * (2 - len(drawn))
     asked = e.alternative if e.criterion.contrasts else e.factual
     sides = {
@@ -95,9 +106,9 @@ def told(scene: Scene, e: Explanation) -> dict[str, Any]:
         "solves": int(e.solves[0]),
         "captions": [picture.caption for picture in gallery.pictures],
         "asked_decision": plain(asked),
-        "asked_path": route(problem, host(asked[0])),
+        "asked_path": route(host(asked[0])),
         "factual_decision": plain(e.factual),
-        "factual_path": route(problem, host(e.factual[0])),
+        "factual_path": route(host(e.factual[0])),
         "regret_before": sides["before"]["regret"],
         "regret_after": sides["after"]["regret"],
         **sides,
@@ -145,7 +156,7 @@ class News:
             x = at if generative is None else generative.decode(at)
             x = x.reshape(1, *self._scene.contexts.shape[1:])
             decision = pipeline.problem.solve(pipeline.predict(x))
-        path = route(pipeline.problem, host(decision[0]))
+        path = pipeline.problem.cached_scene.path_of(host(decision[0]))
         return self._scene.view.show(x[0]) | {"path": path, "decision": plain(decision)}
 
 

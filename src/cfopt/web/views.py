@@ -12,7 +12,8 @@ from torch import Tensor
 
 from cfopt.errors import InputError
 from cfopt.features import Features
-from cfopt.problems import TerrainShortestPath
+from cfopt.problems.routes import Cells
+from cfopt.problems.scene import Scene
 from cfopt.web.pictures import Canvas
 from cfopt.web.requests import Context, Ranges
 
@@ -124,20 +125,20 @@ class ImageView:
 
     Arguments:
         canvas: how they are read and shown.
-        problem: the cells of a map, if they have any.
+        scene: what is decided: on a map, a way over its cells.
         features: what pixels may be.
         terrains: what can be painted on a map.
     """
 
     canvas: Canvas
-    problem: Any
+    scene: Scene
     features: Features
     terrains: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def kind(self) -> str:
         """A map is an image with the cells of a shortest path."""
-        return "map" if isinstance(self.problem, TerrainShortestPath) else "image"
+        return "map" if self.scene.kind == "cells" else "image"
 
     def read(self, sent: Context) -> Tensor:
         """The image, made to fit."""
@@ -152,15 +153,16 @@ class ImageView:
     def describe(self, contexts: Tensor) -> dict[str, Any]:
         """The size, the cells, and what can be painted."""
         size = {"width": self.canvas.width, "height": self.canvas.height}
-        if not isinstance(self.problem, TerrainShortestPath):
+        if not isinstance(self.scene, Cells):
             return {"size": size}
+        scene, (rows, cols) = self.scene, self.scene.size
+        ends = {"start": scene.start, "goal": scene.goal}
         grid = {
-            "rows": self.problem.rows,
-            "cols": self.problem.cols,
-            "pixels": self.canvas.height // self.problem.rows,
-            "neighbours": self.problem.neighbours,
-            "start": list(self.problem.start),
-            "goal": list(self.problem.goal),
+            "rows": rows,
+            "cols": cols,
+            "pixels": self.canvas.height // rows,
+            "neighbours": scene.neighbours,
+            **{name: list(divmod(place or 0, cols)) for name, place in ends.items()},
         }
         return {"size": size, "grid": grid, "terrains": self.terrains}
 

@@ -20,7 +20,6 @@ from cfopt.search.trial import Trial
 from cfopt.types import Status
 from cfopt.web.pictures import Canvas
 from cfopt.web.requests import Context, Decide, Explain, Wanted
-from cfopt.web.routes import along
 from cfopt.web.scenes import Means, Scene
 from cfopt.web.telling import News, Tell, decided, told
 from cfopt.web.views import ImageView
@@ -142,7 +141,7 @@ class Work:
             decision = scene.pipeline.decide(row[None])
         elif isinstance(wanted, Wanted):
             assert wanted.path is not None
-            decision = torch.from_numpy(along(problem, wanted.path))[None]
+            decision = torch.from_numpy(problem.cached_scene.decision_of(wanted.path))[None]
         else:
             decision = torch.tensor([wanted], dtype=torch.float64)
         return Relative(decision) if question.kind == "relative" else Absolute(decision)

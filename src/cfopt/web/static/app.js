@@ -7,7 +7,6 @@ import { Maps } from "./maps.js";
 import { hideResult } from "./result.js";
 import { Tables } from "./tables.js";
 
-const TITLES = { route: "Why this route, and not yours?", selection: "Why this selection, and not yours?" };
 const RETRY = 300;
 
 const views = { map: new Maps(), table: new Tables() };
@@ -40,7 +39,7 @@ async function open(name, tasks = []) {
   try {
     const pipeline = await api.pipeline(name);
     if (turn !== opening) return;
-    head(TITLES[pipeline.noun] ?? "Why this decision, and not yours?", pipeline.about, title);
+    head(`Why this ${pipeline.noun}, and not yours?`, pipeline.about, title);
     show(kind === "map" ? "map" : "table");
     announce(title);
     await views[kind === "map" ? "map" : "table"].open(pipeline, tasks);

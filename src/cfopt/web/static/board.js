@@ -79,7 +79,7 @@ export function measured(host, { rows, cols }) {
 export function frame(grid, label, ...parts) {
   const viewBox = `0 0 ${EDGE + CELL * grid.cols + 1} ${EDGE + CELL * grid.rows + 1}`;
   const told = label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" };
-  return svg("svg", { class: "terrain", viewBox, ...told }, parts, rulers(grid));
+  return svg("svg", { class: "cells", viewBox, ...told }, parts, rulers(grid));
 }
 
 /** The map itself as a part of a frame. */

@@ -109,12 +109,14 @@ async function pixels(uri) {
 async function difference(one, other) {
   const [canvas, pen, a] = await pixels(one);
   const [, , b] = await pixels(other);
+  const hex = getComputedStyle(document.documentElement).getPropertyValue("--change").trim();
+  const colour = [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16));
   for (let k = 0; k < a.data.length; k += 4) {
     const moved = Math.max(...[0, 1, 2].map((j) => Math.abs(a.data[k + j] - b.data[k + j]))) / 64;
     const part = Math.min(1, moved);
-    a.data[k] = 250 - part * (250 - 122);
-    a.data[k + 1] = 249 - part * (249 - 40);
-    a.data[k + 2] = 246 - part * (246 - 120);
+    [250, 249, 246].forEach((paper, j) => {
+      a.data[k + j] = paper - part * (paper - colour[j]);
+    });
   }
   pen.putImageData(a, 0, 0);
   return canvas.toDataURL("image/png");

@@ -3,20 +3,16 @@
 import { el } from "./dom.js";
 import { number } from "./words.js";
 
-/**
- * One line for each item.
- * @param strong, weak {decision, role}: what is filled, and what is dashed
- * @param click makes each a button; called with its number
- */
-export function itemRows(names, costs, strong, weak, click) {
+/** One button for each item: filled if decided, dashed if asked for; `click` is called with its number. */
+function itemRows(names, costs, decision, alternative, click) {
   const below = Math.max(0, ...costs.map((cost) => -cost));
   const span = below + Math.max(0, ...costs) || 1;
   const part = (value) => `${(100 * value) / span}%`;
-  const taken = (line, k) => line?.decision?.[k] > 0.5;
+  const taken = (one, k) => one?.[k] > 0.5;
   return names.map((name, k) => {
     const kinds = ["bar"];
-    if (taken(strong, k)) kinds.push(`taken-${strong.role}`);
-    if (taken(weak, k)) kinds.push(`dashed-${weak.role}`);
+    if (taken(decision, k)) kinds.push("taken-factual");
+    if (taken(alternative, k)) kinds.push("dashed-other");
     const left = costs[k] < 0 ? below + costs[k] : below;
     const bar = el("i", { class: kinds.join(" "), "--left": part(left), "--width": part(Math.abs(costs[k])) });
     const parts = [
@@ -24,8 +20,7 @@ export function itemRows(names, costs, strong, weak, click) {
       el("span", { class: "lane", "--zero": part(below) }, bar),
       el("span", { class: "price" }, number(costs[k], 3)),
     ];
-    if (!click) return el("li", {}, parts);
-    const checked = String(taken(weak ?? strong, k));
+    const checked = String(taken(alternative ?? decision, k));
     const button = { type: "button", role: "checkbox", "aria-checked": checked, "data-item": k };
     return el("li", {}, el("button", { ...button, onclick: () => click(k) }, parts));
   });
@@ -35,20 +30,22 @@ export function itemRows(names, costs, strong, weak, click) {
 export class ItemsDrawing {
   help = "Click items to put them into your alternative or to leave them out.";
 
-  /** @param on {wanted(decision)} */
-  constructor(host, { decision_names: names, layout: { weights, capacities } }, on) {
-    Object.assign(this, { names, weights, capacities, on });
+  /**
+   * @param scene {entries, weights, capacities}
+   * @param on {wanted(decision)}
+   */
+  constructor(host, { entries, weights, capacities }, on) {
+    Object.assign(this, { names: entries.map(({ name }) => name), weights, capacities, on });
     this.list = el("ul", { class: "items", "aria-label": "Items of your alternative" });
     this.room = el("p", { class: "small room" });
     host.replaceChildren(this.list, this.room);
   }
 
-  show({ costs, decision }, alternative) {
+  show({ costs, prices = costs, decision }, alternative) {
     const focused = document.activeElement?.dataset?.item;
     const shown = alternative ?? decision;
     const click = (k) => this.on.wanted(shown.map((value, j) => (j === k ? Number(value < 0.5) : value)));
-    const weak = alternative && { decision: alternative, role: "other" };
-    this.list.replaceChildren(...itemRows(this.names, costs, { decision, role: "factual" }, weak, click));
+    this.list.replaceChildren(...itemRows(this.names, prices, decision, alternative, click));
     if (focused !== undefined) this.list.querySelector(`[data-item="${focused}"]`)?.focus();
     this.room.textContent = this.#filled(shown);
   }

@@ -4,8 +4,6 @@ import { ofTasks, replace } from "./address.js";
 import * as api from "./api.js";
 import { MapComparison } from "./compare.js";
 import { announce, byId, drawn, el } from "./dom.js";
-import { bothDrawings } from "./drawings.js";
-import { cropped } from "./grid.js";
 import { capital, duration, number, percent, signed } from "./words.js";
 
 const VIEWS = [["map", "Map"], ["costs", "Costs"], ["change", "Changes"]];
@@ -107,40 +105,30 @@ function thirdOf(tasks) {
 }
 
 function tablePictures([{ result }, naive], pipeline) {
-  const { layout } = pipeline;
-  const figures = figuresOf(result, pipeline);
+  const figures = figuresOf(result);
   if (naive) {
-    const after = figuresOf(naive.result, pipeline).filter(({ title }) => title === "After");
+    const after = figuresOf(naive.result).filter(({ title }) => title === "After");
     figures.push(...after.map((figure) => ({ ...figure, title: "After, naive" })));
-  }
-  // Where it was proved that there is no answer, the server draws what stands in the way.
-  if (layout && hopeless(result) && result.captions.length > 1) {
-    const picture = cropped(drawn(result.after.drawing), layout);
-    figures.push({ title: "In its way", picture, caption: result.captions[1] });
   }
   if (!figures.length) return null;
   const shown = figures.map(({ title, picture, caption }) =>
     el("figure", {}, el("figcaption", {}, title), picture, small(caption)),
   );
-  return el("div", { class: "pictures" }, el("div", { class: `pair two of-${layout?.kind ?? "columns"}` }, shown));
+  const kind = pipeline.scene?.kind ?? "bars";
+  return el("div", { class: "pictures" }, el("div", { class: `pair two of-${kind}` }, shown));
 }
 
-/** Images and drawings of an answer, before and after. */
-function figuresOf(result, pipeline) {
+/** Images and drawings of an answer, before and after, or of what stands in its way. */
+function figuresOf(result) {
   const image = (side) => el("img", { src: result[side].image, alt: `The image ${side}` });
   const seen = SIDES.filter((side) => result[side].image);
   const images = seen.map((side) => ({ title: capital(side), picture: image(side) }));
-  return [...images, ...(pipeline.layout ? bothDrawings(result, pipeline) : serverDrawings(result))];
-}
-
-function serverDrawings(result) {
-  return SIDES
-    .filter((side) => result[side].drawing)
-    .map((side, k) => ({
-      title: k && hopeless(result) ? "In its way" : capital(side),
-      picture: drawn(result[side].drawing),
-      caption: result.captions?.[k],
-    }));
+  const drawings = SIDES.map((side, k) => ({
+    title: k && hopeless(result) ? "In its way" : capital(side),
+    picture: drawn(result[side].drawing),
+    caption: result.captions?.[k],
+  }));
+  return [...images, ...drawings.filter(({ picture }) => picture)];
 }
 
 function told(result, pipeline, beside) {

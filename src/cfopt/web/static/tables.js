@@ -241,7 +241,7 @@ export class Tables {
     byId("table-legend").replaceChildren(
       legendEntry("factual", "strong", "decided", number(value)),
       ...(wanted ? [legendEntry("other", "weak", "yours", worth)] : []),
-      ...(this.pipeline.layout?.kind === "grid" ? [shades] : []),
+      ...(this.pipeline.scene?.kind === "network" ? [shades] : []),
     );
   }
 }

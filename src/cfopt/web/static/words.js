@@ -47,10 +47,6 @@ export function letters(column) {
 /** A cell of a map: column and row, as in chess. */
 export const cellName = ([row, column]) => `${letters(column)}${row + 1}`;
 
-/** A node of a grid: a letter where the alphabet is enough, else named as a cell is. */
-export const place = (row, column, rows, columns) =>
-  rows * columns <= 26 ? letters(row * columns + column) : cellName([row, column]);
-
 /** A word in front of a sentence. */
 export const capital = (words) => words.charAt(0).toUpperCase() + words.slice(1);
 

@@ -1,4 +1,4 @@
-"""The few SVG elements that the report draws with; every text is escaped here."""
+"""The few SVG elements that pictures are drawn with; every text is escaped here."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from markupsafe import Markup, escape
 
 #: Widths of letters as parts of the font's size, in the widest of the usual fonts.
 _NARROW, _USUAL, _BROAD, _FULL = 0.42, 0.64, 0.84, 1.0
+#: What is smaller than this fraction of the numbers around it is their rounding.
+NOISE = 1e-9
 
 
 def picture(
@@ -100,6 +102,11 @@ def shared(name: str) -> str:
 def signed(words: str) -> str:
     """A number with a minus that is as wide as a plus."""
     return words.replace("-", "\N{MINUS SIGN}")
+
+
+def quiet(value: float, largest: float) -> float:
+    """A value, 0 where it is only rounding beside the largest of the numbers around it."""
+    return 0.0 if abs(value) <= NOISE * largest else value
 
 
 def number(value: float) -> str:

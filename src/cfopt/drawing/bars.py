@@ -1,21 +1,15 @@
-"""Decisions of any problem as bars: for the items of a knapsack their values, else the columns."""
+"""Decisions as bars, in SVG: of items their prices, else the values of the entries that differ."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
-from cfopt.problems import Knapsack
-from cfopt.report import svg
-from cfopt.report.naming import column_name
-from cfopt.report.numbers import quiet
-from cfopt.report.scene import Panel
-from cfopt.types import Array, Indices
+from cfopt.drawing import elements as svg
+from cfopt.drawing.panel import Panel
 
-#: The largest number of bars, the height of a row, and how much of it a bar takes.
-_BARS, _HEIGHT, _THICK = 24, 17, 11
+#: The height of a row, and how much of it a bar takes.
+_HEIGHT, _THICK = 17, 11
 #: The size of the font, as the page sets it, and the gap between a name or a price and the bars.
 _FONT, _GAP = 11, 7
 #: The width of a picture, and the most that names take of it.
@@ -24,21 +18,17 @@ _WIDTH, _NAMES = 340, 136
 _PRICES = svg.breadth(svg.signed("-8.88e+88"), _FONT) + _GAP
 
 
-def draw_columns(problem: Any, panel: Panel) -> Markup:
-    """A bar for each column: its value to the foreground decision filled, to the other outlined."""
-    other = panel.weak[0] if panel.weak else panel.strong
-    if isinstance(problem, Knapsack):
-        columns = _items(panel.strong.decision, other.decision)
-        lengths = panel.prices[columns]
-        filled = np.where(panel.strong.decision[columns] > 0.5, lengths, 0.0)
-        outlined = np.where(other.decision[columns] > 0.5, lengths, 0.0)
-        faint, ends = lengths, (panel.low, panel.high)
+def draw_bars(panel: Panel) -> Markup:
+    """A bar for each entry: its value to the foreground decision filled, to the other outlined."""
+    other, columns = panel.beside, panel.columns
+    filled, outlined = panel.strong.decision[columns], other.decision[columns]
+    if panel.items:
+        faint, ends = panel.prices[columns], (panel.low, panel.high)
+        filled, outlined = (np.where(taken > 0.5, faint, 0.0) for taken in (filled, outlined))
     else:
-        columns = _differing(panel.prices, panel.strong.decision, other.decision)
-        filled, outlined = panel.strong.decision[columns], other.decision[columns]
         values = np.concatenate([panel.strong.decision, other.decision])
         faint, ends = np.zeros(len(columns)), (np.nanmin(values), np.nanmax(values))
-    names = [column_name(problem, j) for j in columns.tolist()]
+    names = [panel.scene.names[j] for j in columns.tolist()]
     short = [svg.fitted(name, _FONT, _NAMES - _GAP) for name in names]
     left = max((svg.breadth(name, _FONT) for name in short), default=0.0) + _GAP
     scale = _Scale(left, *map(float, ends))
@@ -52,23 +42,19 @@ def draw_columns(problem: Any, panel: Panel) -> Markup:
             scale.bar(filled[k], y, f"bar strong {panel.strong.role}"),
             scale.bar(outlined[k], y, f"bar weak {other.role}") if panel.weak else "",
         ]
-        price = svg.signed(f"{quiet(float(panel.prices[j]), dearest):.3g}")
+        price = svg.signed(f"{svg.quiet(float(panel.prices[j]), dearest):.3g}")
         parts.append(svg.text(_WIDTH - _PRICES + _GAP, y + 9, price, "price"))
     height = _HEIGHT * max(len(columns), 1) + 4
     parts.append(svg.path(f"M{svg.number(scale.at(0))} 0V{height}", "axis"))
     return svg.picture(_WIDTH, height, panel.label, parts, "bars")
 
 
-def shown_of(problem: Any, panel: Panel) -> str:
-    """What of the columns a picture of bars shows, to stand below it."""
-    other = panel.weak[0] if panel.weak else panel.strong
-    total = len(panel.prices)
-    if isinstance(problem, Knapsack):
-        shown = len(_items(panel.strong.decision, other.decision))
+def shown_of(panel: Panel) -> str:
+    """What a picture of bars shows of all entries, to stand below it."""
+    shown, total, differ = len(panel.columns), len(panel.prices), len(panel.differing)
+    if panel.items:
         which = "" if shown == total else f" ({shown} of {total})"
         return f"Bars and numbers: the value of each item{which}."
-    differ = int((np.abs(panel.strong.decision - other.decision) > 1e-9).sum())
-    shown = len(_differing(panel.prices, panel.strong.decision, other.decision))
     if not differ:
         return "The two do not differ."
     more = f", the {shown} dearest of {differ}" if differ > shown else ""
@@ -91,17 +77,3 @@ class _Scale:
             return ""
         left, right = sorted((self.at(0.0), self.at(value)))
         return svg.box(left, y, max(right - left, 0.5), _THICK, kind)
-
-
-def _items(strong: Array, weak: Array) -> Indices:
-    """Which items are shown: those that either set packs first, in their own order."""
-    packed = (strong > 0.5) | (weak > 0.5)
-    order = np.argsort(~packed, kind="stable")[:_BARS]
-    return np.sort(order)
-
-
-def _differing(prices: Array, strong: Array, weak: Array) -> Indices:
-    """The columns in which two decisions differ, the dearest first."""
-    differ = np.flatnonzero(np.abs(strong - weak) > 1e-9)
-    order: Indices = differ[np.argsort(-np.abs(prices[differ]), kind="stable")][: _BARS // 2]
-    return order

@@ -1,0 +1,1 @@
+"""Renderers of scenes, thin ones: matplotlib (`mpl`), SVG (`svg`), and the colours of both."""

@@ -1,0 +1,130 @@
+"""What one picture shows: decisions over prices, in a scene; and how an explanation gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from cfopt.errors import InputError
+from cfopt.explanation import Explanation
+from cfopt.problems.scene import Bars, Scene
+from cfopt.types import Array, Indices
+
+#: The most bars of items, and of other entries, that a picture has.
+_ITEMS, _BARS = 24, 12
+_SAME = 1e-9
+
+
+@dataclass(frozen=True)
+class Line:
+    """A decision `(m,)` and its role: "factual", "other", "third", "rival1" or "rival2"."""
+
+    decision: Array
+    role: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One picture: decisions over prices.
+
+    Arguments:
+        scene: what decisions look like.
+        prices: of each entry, `(m,)`.
+        strong: the decision in the foreground.
+        weak: those to compare it with.
+        low, high: the range of prices, shared by the panels of a task.
+        label: what is seen, in words.
+        backdrop: the map to draw on, as a data URI; "" for the costs.
+    """
+
+    scene: Scene
+    prices: Array
+    strong: Line
+    weak: tuple[Line, ...]
+    low: float
+    high: float
+    label: str = ""
+    backdrop: str = ""
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """All decisions, the one in the foreground first."""
+        return self.strong, *self.weak
+
+    @property
+    def beside(self) -> Line:
+        """What bars compare the foreground with; itself where there is nothing else."""
+        return self.weak[0] if self.weak else self.strong
+
+    @property
+    def items(self) -> bool:
+        """Whether bars are as long as prices, each filled or not."""
+        return self.scene.kind == "items"
+
+    @property
+    def columns(self) -> Indices:
+        """The entries that are drawn as bars.
+
+        Of items those that either decision takes come first, in their own order; else those in
+        which the two differ, the dearest first.
+        """
+        strong, weak = self.strong.decision, self.beside.decision
+        if self.items:
+            idle = (strong <= 0.5) & (weak <= 0.5)
+            return np.sort(np.argsort(idle, kind="stable")[:_ITEMS])
+        order = self.differing[np.argsort(-np.abs(self.prices[self.differing]), kind="stable")]
+        return np.asarray(order[:_BARS], dtype=np.intp)
+
+    @property
+    def differing(self) -> Indices:
+        """The entries in which the two decisions differ."""
+        return np.flatnonzero(np.abs(self.strong.decision - self.beside.decision) > _SAME)
+
+    @property
+    def shades(self) -> Array:
+        """Where each price lies in their range, from 0 to 1: `(m,)`."""
+        span = self.high - self.low
+        part = (self.prices - self.low) / span if span > 0 else np.zeros(len(self.prices))
+        return np.clip(np.nan_to_num(part), 0.0, 1.0)
+
+
+def host(values: Tensor) -> Array:
+    """A tensor as an array of float64."""
+    array: Array = values.detach().double().cpu().numpy()
+    return array
+
+
+def scene_of(e: Explanation) -> Scene:
+    """What the decisions of an explanation look like; bars where its problem is not known."""
+    return Bars.unnamed(e.factual.shape[1]) if e.problem is None else e.problem.cached_scene
+
+
+def has_images(e: Explanation) -> bool:
+    """Whether the contexts are images, grey or in colour: `(B, C, H, W)`."""
+    return e.x0.ndim == 4 and e.x0.shape[1] in (1, 3)
+
+
+def has_maps(e: Explanation) -> bool:
+    """Whether the contexts are images that are crossed."""
+    return has_images(e) and scene_of(e).kind == "cells"
+
+
+def prices(e: Explanation, name: str) -> Array:
+    """The price of each entry in the first row, at `costs_before` or at `costs`: `(m,)`."""
+    costs = getattr(e, name).double().cpu()
+    if e.problem is None and costs.shape != e.factual.shape:
+        raise InputError(
+            "The picture needs the fixed costs of the problem. Read the explanation with "
+            "from_json(path, problem=...)."
+        )
+    return host((costs if e.problem is None else e.problem.prices(costs))[0])
+
+
+def price_range(parts: Iterable[Array]) -> tuple[float, float]:
+    """One range for the prices of several panels."""
+    values = np.concatenate(list(parts))
+    values = values[np.isfinite(values)]
+    return (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)

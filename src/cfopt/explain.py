@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from cfopt.contexts import Contexts, check_predictor
-from cfopt.criteria import Absolute, Criterion
 from cfopt.deployed import deployed
 from cfopt.domain import Domain
 from cfopt.encoding import check_latent, encode
@@ -25,11 +24,12 @@ from cfopt.pipeline import Pipeline
 from cfopt.plausibility import Plausibility
 from cfopt.problems.base import same_decision
 from cfopt.proximity import L2, Latent, Proximity
+from cfopt.question import Criterion
 from cfopt.search import Auto, Chain, Donors, Polished, Reference, Search, Sequential
 from cfopt.task import Task
 from cfopt.types import Points, Progress, Status, counted
 from cfopt.verify import recheck, verify
-from cfopt.wording import BY_THE_MODEL, answer, impossible, miss, nearness
+from cfopt.wording import BY_THE_MODEL, impossible, miss, nearness
 
 
 def explain(
@@ -112,12 +112,7 @@ def _check(
             raise InputError(f"explain needs {need}, got {given!r:.80}.")
     if not (isinstance(margin, Real) and math.isfinite(margin) and margin >= 0):
         raise InputError(f"margin needs to be a finite number >= 0, got {margin!r}.")
-    if margin > 0 and isinstance(criterion, Absolute) and not pipeline.problem.ranks_decisions:
-        raise InputError(
-            "A margin on an absolute explanation needs binary or listed decisions, which those of "
-            f"{type(pipeline.problem).__name__} are not known to be. Use margin=0, or binary=True "
-            "where the problem takes it."
-        )
+    criterion.check(pipeline.problem, margin)
 
 
 def _scaled(proximity: Proximity, contexts: Contexts) -> Proximity:
@@ -177,7 +172,7 @@ def _settle_at_start(ledger: Ledger, task: Task) -> None:
     verdict = verify(start, start.origin)
     same = same_decision(start.criterion.pivot(start.factual), start.factual).tolist()
     for i in verdict.valid.nonzero().flatten().tolist():
-        reason = answer(start.criterion, bool(verdict.tie[i]), bool(verdict.unbeaten[i]))
+        reason = start.criterion.answer(bool(verdict.tie[i]), bool(verdict.unbeaten[i]))
         if same[i] and start.criterion.contrasts:
             reason = "the alternative is the factual decision"
         ledger.settle(int(rows[i]), Status.ALREADY_VALID, f"nothing to change: {reason}")
@@ -230,20 +225,23 @@ def _settle(ledger: Ledger, task: Task, rows: Tensor, points: Points) -> None:
     optimal = is_optimal(loss, proof.bound.to(loss)).tolist()
     valid, tie, steps = verdict.valid.tolist(), verdict.tie.tolist(), points.steps.tolist()
     violation, unbeaten = verdict.violation.tolist(), verdict.unbeaten.tolist()
-    moved = [""] * len(rows)
+    moved, problem = [""] * len(rows), task.pipeline.problem
     if ledger.codes is not None:
         model_alone = ledger.codes[rows].moved(task.factual).tolist()
         moved = [BY_THE_MODEL if alone else "" for alone in model_alone]
     for i, row in enumerate(rows.tolist()):
         if valid[i]:
-            what = answer(task.criterion, tie[i], unbeaten[i])
+            what = task.criterion.answer(tie[i], unbeaten[i])
             how_near = nearness(float(loss[i]), float(proof.bound[i]), optimal[i])
             ledger.settle(row, Status.VALID, what + how_near + moved[i])
             continue
         if i in proof.clashes:
-            ledger.settle(row, Status.PROVED_INFEASIBLE, impossible(task, proof.clashes[i]))
+            limited = task.domain is not None
+            why = impossible(problem, task.criterion, task.margin, proof.clashes[i], limited)
+            ledger.settle(row, Status.PROVED_INFEASIBLE, why)
             continue
-        lacking = verdict.failures.get(i) or miss(task, violation[i])
+        lacking = verdict.failures.get(i)
+        lacking = lacking or miss(task.criterion, task.margin, violation[i], problem.sense)
         note = f" ({points.notes[i]})" if points.notes[i] else ""
         taken = counted(steps[i], "step")
         ledger.settle(

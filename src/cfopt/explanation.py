@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from cfopt.certificate import Clash
-from cfopt.criteria import Criterion
 from cfopt.errors import InputError
 from cfopt.features import Features
 from cfopt.latent import Codes, norms
 from cfopt.plausibility import KAPPA, in_thick_sphere
 from cfopt.problems.base import Problem
+from cfopt.question import Criterion
 from cfopt.types import Sense, Status, counted
 from cfopt.wording import question
 

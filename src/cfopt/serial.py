@@ -10,22 +10,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cfopt import registry
 from cfopt.certificate import Clash
-from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
 from cfopt.errors import InputError
 from cfopt.explanation import Explanation
 from cfopt.features import Features, LinearLimit
 from cfopt.latent import Codes
 from cfopt.problems.base import Problem
+from cfopt.question import Criterion
 from cfopt.types import Sense, Status
 
 _FORMAT = "cfopt explanation 1"
 _FLOATS = ("x0", "x", "loss", "violation", "factual", "decision", "costs_before", "costs")
 _WHOLE = {"tie": torch.bool, "steps": torch.long, "solves": torch.long, "passes": torch.long}
-_CONTRASTIVE: dict[str, type[Relative] | type[Absolute]] = {
-    "relative": Relative,
-    "absolute": Absolute,
-}
 
 
 def to_dict(explanation: Explanation) -> dict[str, Any]:
@@ -35,8 +32,8 @@ def to_dict(explanation: Explanation) -> dict[str, Any]:
     columns["distance"] = _plain(e.distance)
     columns["bound"] = _plain(e.bound)  # None stands for "nothing proved", and for infinity
     columns["valid"] = _plain(e.valid)
-    if e.criterion.contrasts:
-        columns["alternative"] = _plain(e.alternative)
+    asked = {name: getattr(e.criterion, name) for name in e.criterion.row_fields()}
+    columns |= {name: _plain(values) for name, values in asked.items()}
     rows = [
         {"label": _label(e, i), "status": str(e.status[i]), "message": e.message[i]}
         | {"method": e.method[i], "clash": clash_to_dict(e.clash[i])}
@@ -45,14 +42,15 @@ def to_dict(explanation: Explanation) -> dict[str, Any]:
     ]
     return {
         "format": _FORMAT,
-        "criterion": _describe(e.criterion),
+        "criterion": e.criterion.to_dict(),
         "margin": e.margin,
         "sense": str(e.sense),
         "problem": None if e.problem is None else type(e.problem).__name__,
         "dtype": str(e.x.dtype).removeprefix("torch."),
         "features": _features_to_dict(e.features),
         "labelled": e.labels is not None,
-        "shapes": {name: list(getattr(e, name).shape[1:]) for name in _FLOATS},
+        "shapes": {name: list(getattr(e, name).shape[1:]) for name in _FLOATS}
+        | {name: list(values.shape[1:]) for name, values in asked.items()},
         "rows": rows,
         "latent": None if e.latent is None else _latent_to_dict(e.latent),
     }
@@ -83,7 +81,7 @@ def from_dict(content: Any, problem: Problem | None = None) -> Explanation:
             method=tuple(row["method"] for row in rows),
             clash=tuple(clash_from_dict(row["clash"]) for row in rows),
             bound=_bounds(rows, dtype),
-            criterion=_criterion(content["criterion"], rows, dtype, shapes["factual"][0]),
+            criterion=_criterion(content["criterion"], rows, dtype, shapes),
             margin=float(content["margin"]),
             sense=Sense(content["sense"]),
             features=_features(content["features"]),
@@ -197,19 +195,17 @@ def _label(explanation: Explanation, row: int) -> Any:
     return label if isinstance(label, (int, float, str)) else explanation.label(row)
 
 
-def _describe(criterion: Criterion) -> dict[str, Any]:
-    if isinstance(criterion, Epsilon):
-        return {"kind": "epsilon", "epsilon": criterion.epsilon}
-    return {"kind": type(criterion).__name__.lower()}
-
-
 def _criterion(
-    content: dict[str, Any], rows: list[Any], dtype: torch.dtype, width: int
+    content: dict[str, Any], rows: list[Any], dtype: torch.dtype, shapes: dict[str, list[int]]
 ) -> Criterion:
-    if content["kind"] == "epsilon":
-        return Epsilon(content["epsilon"])
-    alternative = _tensor([row["alternative"] for row in rows], dtype)
-    return _CONTRASTIVE[content["kind"]](alternative.reshape(len(rows), width))
+    kind = registry.criteria.find(content["kind"])
+    own = {
+        name: _tensor([row[name] for row in rows], dtype).reshape(
+            len(rows), *shapes.get(name, shapes["factual"])
+        )
+        for name in kind.row_fields()
+    }
+    return Criterion.from_dict(content, own)
 
 
 def _plain(tensor: Tensor) -> list[Any]:

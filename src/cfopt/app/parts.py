@@ -12,10 +12,10 @@ from torch import Tensor
 
 from cfopt import weights
 from cfopt.app.work import Work
-from cfopt.criteria import Criterion
 from cfopt.errors import CfoptError, InputError
 from cfopt.explanation import Explanation
 from cfopt.latent import Codes
+from cfopt.question import Criterion
 from cfopt.serial import clash_from_dict, clash_to_dict
 from cfopt.types import Status
 
@@ -182,11 +182,8 @@ def _shared(work: Work, rows: range, alternative: Tensor | None) -> dict[str, An
 
 
 def _asking(criterion: Criterion, alternative: Tensor | None) -> Criterion:
-    if alternative is None:
-        return criterion
-    kind: type[Any] = type(criterion)
-    asking: Criterion = kind(alternative)
-    return asking
+    rows: dict[str, Any] = {} if alternative is None else {"alternative": alternative}
+    return replace(criterion, **rows) if rows else criterion
 
 
 def _codes(tensors: dict[str, Tensor]) -> Codes | None:

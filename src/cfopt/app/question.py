@@ -16,13 +16,13 @@ from cfopt import search as searches
 from cfopt.app.config import Question
 from cfopt.app.section import Section
 from cfopt.app.tables import read_numbers
-from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
 from cfopt.errors import InputError
 from cfopt.features import Features, LinearLimit
 from cfopt.pipeline import Pipeline
 from cfopt.plausibility import LogLikelihood, Plausibility, Sphere
 from cfopt.problems import MILP, Problem
 from cfopt.proximity import L1, L2, Latent, Proximity
+from cfopt.question import Absolute, Criterion, Epsilon, Relative
 from cfopt.search import Search
 
 _SEARCHES = ("Auto", "MDMM", "Sequential", "CuttingPlane", "Enumeration", "ClosedForm")

@@ -15,8 +15,8 @@ from cfopt.contexts import Contexts
 from cfopt.errors import InputError
 from cfopt.features import Features
 from cfopt.generative.base import GenerativeModel
+from cfopt.names import nearest
 from cfopt.pipeline import Pipeline
-from cfopt.running.names import nearest
 
 #: How many channels an image may have to be known as one.
 _CHANNELS = (1, 3, 4)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from cfopt.errors import InputError
-from cfopt.running.names import nearest
+from cfopt.names import nearest
 
 T = TypeVar("T")
 #: In place of a default: there is none.

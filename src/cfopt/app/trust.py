@@ -27,8 +27,8 @@ from torch import nn
 
 from cfopt.app.section import Section
 from cfopt.errors import InputError
+from cfopt.names import nearest
 from cfopt.problems.base import Problem
-from cfopt.running.names import nearest
 
 #: Modules that are imported without being trusted.
 _OPEN = ("cfopt.predictors.", "cfopt.generative.", "cfopt.problems.", "torch.nn.")

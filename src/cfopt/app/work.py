@@ -27,7 +27,6 @@ from cfopt.app.reading import chosen_rows, read_contexts, read_more
 from cfopt.app.section import Section
 from cfopt.app.trust import Trust, digest, source_digest
 from cfopt.contexts import Contexts
-from cfopt.criteria import Criterion
 from cfopt.errors import InputError, PredictorError
 from cfopt.explain import explain
 from cfopt.explanation import Explanation
@@ -35,6 +34,7 @@ from cfopt.generative.base import GenerativeModel
 from cfopt.pipeline import Pipeline
 from cfopt.plausibility import Plausibility
 from cfopt.proximity import Proximity
+from cfopt.question import Criterion
 from cfopt.search import Search
 from cfopt.search.trial import Trial
 from cfopt.types import Progress

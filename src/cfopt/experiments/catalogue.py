@@ -20,7 +20,7 @@ from cfopt.experiments.table_knapsack import (
     KnapsackFeatures,
     KnapsackItems,
 )
-from cfopt.running.names import nearest
+from cfopt.names import nearest
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment

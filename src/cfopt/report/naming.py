@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cfopt.names import listing
 from cfopt.plots.maps import route
 from cfopt.problems import GridShortestPath, Knapsack, TerrainShortestPath
 from cfopt.problems.terrain import Cell
@@ -76,11 +77,6 @@ def _part(problem: Any, decision: Array, j: int) -> str:
 def _hints(parts: list[str]) -> str:
     more = len(parts) - _HINTS
     return listing([*parts[:_HINTS], *([f"{more} more"] if more > 0 else [])])
-
-
-def listing(parts: list[str], last: str = "and") -> str:
-    """Parts as a sentence lists them: "a, b and c"."""
-    return " ".join([", ".join(parts[:-1]), last, parts[-1]]) if len(parts) > 1 else "".join(parts)
 
 
 def place(row: int, col: int, rows: int, cols: int) -> str:

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from cfopt.errors import InputError
 from cfopt.explanation import Explanation
+from cfopt.names import listing
 from cfopt.plots.maps import has_maps
 from cfopt.plots.parts import host, prices
 from cfopt.problems import GridShortestPath, Knapsack, TerrainShortestPath
@@ -18,7 +19,6 @@ from cfopt.report import svg
 from cfopt.report.bars import shown_of
 from cfopt.report.drawing import draw, sketch
 from cfopt.report.images import change_uri, has_images, image_uri
-from cfopt.report.naming import listing
 from cfopt.report.scene import Line, Panel
 from cfopt.report.sentences import chosen_elsewhere, names, same, third_role
 from cfopt.types import Array, Status

@@ -8,10 +8,10 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from cfopt.criteria import Absolute
 from cfopt.explain import explain
 from cfopt.pipeline import Pipeline
 from cfopt.problems.base import Problem
+from cfopt.question import Absolute
 
 _ROWS = 12
 

@@ -22,6 +22,7 @@ from cfopt.report.naming import noun
 from cfopt.search import MDMM, Auto, Search
 from cfopt.web.columns import columns, names
 from cfopt.web.pictures import Canvas, as_uri
+from cfopt.web.questions import questions
 from cfopt.web.routes import layout
 from cfopt.web.titles import OWN, SHIPPED, Title
 from cfopt.web.views import ImageView, TableView, View
@@ -95,6 +96,7 @@ class Scene:
             "labels": list(self.labels[:_LABELS]),
             "sense": str(problem.sense),
             "noun": noun(problem),
+            "questions": questions(noun(problem)),
             "plausible": self.plausible is not None,
             "decision_names": names(problem),
             "columns": columns(problem),

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
 from cfopt.errors import CfoptError, InputError
 from cfopt.explain import explain
 from cfopt.explanation import Explanation
+from cfopt.question import Absolute, Criterion, Epsilon, Relative
 from cfopt.search import Search
 from cfopt.search.trial import Trial
 from cfopt.types import Status

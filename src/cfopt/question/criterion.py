@@ -185,9 +185,12 @@ class Criterion(Batch, ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Kind and settings as plain values; fields of rows are written with their rows."""
-        return {"kind": self.kind().lower()} | {
-            name: getattr(self, name) for name in self.settings()
+        values = {name: getattr(self, name) for name in self.settings()}
+        settings = {
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in values.items()
         }
+        return {"kind": self.kind().lower()} | settings
 
     @staticmethod
     def from_dict(content: Mapping[str, Any], rows: Mapping[str, Tensor]) -> Criterion:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cfopt import registry
 from cfopt.affine_task import AffineTask
 from cfopt.certificate import Cut
 from cfopt.problems.base import same_decision
@@ -25,6 +26,7 @@ _WORTH_A_CUT = 1e-10
 _BEYOND = (1.0, 1.02, 1.1, 1.3, 1.7, 2.5, 4.0)
 
 
+@registry.searches.register
 @dataclass(frozen=True)
 class CuttingPlane(Search):
     """Keeps the decisions seen so far as cuts, and asks the solver for more.

@@ -114,7 +114,11 @@ def test_a_dry_run_looks_at_every_row_the_room_and_what_is_done(
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("decision_of_row = 0", 'decision_of_row = 0\ncosts = "costs.csv"', "no key 'costs'"),
+        (
+            "decision_of_row = 0",
+            'decision_of_row = 0\ncosts = "costs.csv"',
+            "belong together",
+        ),
         ("decision_of_row = 0", "decision_of_row = 0\nepsilon = 0.1", "no key 'epsilon'"),
         ('kind = "Absolute"', 'kind = "Epsilonn"', "no criterion 'Epsilonn'. Did you mean"),
         ('kind = "L2"', 'kind = "L2"\nof = "L1"', "no key 'of'"),

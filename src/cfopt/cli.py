@@ -200,16 +200,12 @@ def serve(
     Example: cfopt serve --config CONFIG.toml
     """
     with _errors(debug):
-        if config is not None:
-            from cfopt.app.config import read_config
-
-            # So that a mistake is told at once; this process runs no code of the user.
-            read_config(config, trusted=None)
-
         from cfopt.web.limits import Limits
         from cfopt.web.process import Source
-        from cfopt.web.serve import serve
+        from cfopt.web.serve import check_config, serve
 
+        if config is not None:
+            check_config(config)  # so that a mistake is told at once
         most = min(workers, os.cpu_count() or 1)
         serve(Source(config, trust), Limits(workers=most, search_seconds=limit), host, port)
 

@@ -5,21 +5,20 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
-from functools import partial
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo, create_model
-from pydantic import model_validator as after
 
 from cfopt import registry
-from cfopt.app.schema import Table, TableError, build, kind_of, settings_of
+from cfopt.app.schema import Table, TableError, build, kind_of, member, settings_of
 from cfopt.app.trust import Trust
 from cfopt.errors import InputError
 from cfopt.features import Features, LinearLimit
-from cfopt.names import nearest
 from cfopt.plausibility import Plausibility
 from cfopt.proximity import L2, Proximity
 from cfopt.question import Criterion
@@ -48,11 +47,12 @@ class ModelSource(Table):
     built: Class = None
     arguments: dict[str, Any] = Field(default_factory=dict)
     weights: File | None = None
+    one_of: ClassVar[tuple[str, ...]] = ("kind", "class")
 
     @property
     def name(self) -> str:
         """What it is called in messages."""
-        return self.built or self.kind or "?"
+        return self.built or str(self.kind)
 
 
 class PredictorSource(ModelSource):
@@ -60,19 +60,12 @@ class PredictorSource(ModelSource):
 
     archive: File | None = None
     affine: bool = False
+    one_of: ClassVar[tuple[str, ...]] = ("kind", "class", "archive")
 
     @property
     def name(self) -> str:
         """What it is called in messages."""
-        return self.built or self.kind or str(self.archive)
-
-    @after(mode="after")
-    def _check(self) -> PredictorSource:
-        given = {"kind": self.kind, "class": self.built, "archive": self.archive}
-        _exactly_one(given)
-        if self.archive is not None and (self.arguments or self.weights):
-            raise TableError("arguments and weights are for a class; an archive has its own.")
-        return self
+        return super().name if self.archive is None else str(self.archive)
 
 
 class GenerativeSource(ModelSource):
@@ -81,11 +74,6 @@ class GenerativeSource(ModelSource):
     plausibility: Annotated[
         Plausibility | None, PlainValidator(partial(build, registry.plausibilities, None))
     ] = None
-
-    @after(mode="after")
-    def _check(self) -> GenerativeSource:
-        _exactly_one({"kind": self.kind, "class": self.built})
-        return self
 
 
 class ProblemSource(Table):
@@ -96,18 +84,7 @@ class ProblemSource(Table):
     file: File | None = None
     arguments: dict[str, Any] = Field(default_factory=dict)
     names: list[Any] | None = None
-
-    @after(mode="after")
-    def _check(self) -> ProblemSource:
-        _exactly_one({"kind": self.kind, "file": self.file, "class": self.built})
-        return self
-
-
-def _exactly_one(given: Mapping[str, Any]) -> None:
-    found = [key for key, value in given.items() if value is not None]
-    if len(found) != 1:
-        got = " and ".join(found) if found else "none of them"
-        raise TableError(f"needs exactly one of {', '.join(given)}; got {got}.")
+    one_of: ClassVar[tuple[str, ...]] = ("kind", "file", "class")
 
 
 def _rows(given: Any) -> Any:
@@ -150,14 +127,19 @@ class Output(Table):
 _Count = Annotated[int, Field(ge=1, lt=2**63)]
 
 
+class Loss(StrEnum):
+    """What a predictor is trained with."""
+
+    MSE = "MSE"
+    SPO = "SPO+"
+
+
 class TrainingSource(Table):
     """What `cfopt train` needs to know."""
 
     contexts: File | None = None
     costs: File | None = None
-    loss: Annotated[
-        Literal["MSE", "SPO+"], BeforeValidator(lambda given: _pick("loss", given, "MSE", "SPO+"))
-    ] = "MSE"
+    loss: Annotated[Loss, BeforeValidator(partial(member, Loss))] = Loss.MSE
     epochs: _Count = 100
     learning_rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     batch_size: _Count = 32
@@ -165,46 +147,10 @@ class TrainingSource(Table):
     alpha: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
 
-def _pick(what: str, given: Any, *known: str) -> str:
-    found = next((name for name in known if name.lower() == str(given).lower()), None)
-    if found is None:
-        raise TableError(nearest(what, str(given), known))
-    return found
-
-
-class _Asked(Table):
-    """What every criterion can be given."""
-
-    margin: float = 0.0
-
-
-class _Contrast(_Asked):
-    """Where the alternatives of a criterion come from."""
-
-    alternatives: File | None = None
-    decision_of_row: Any = None
-    optimum_of_row: Any = None
-    costs: File | None = None
-
-    @after(mode="after")
-    def _check(self) -> _Contrast:
-        how = ("alternatives", "decision_of_row", "optimum_of_row")
-        _exactly_one({key: getattr(self, key) for key in how})
-        if self.costs is not None and self.optimum_of_row is None:
-            known = [key for key in self.known_keys() if key != "costs"]
-            raise TableError(nearest("key", "costs", known))
-        if self.optimum_of_row is not None and self.costs is None:
-            raise TableError("costs is missing.")
-        return self
-
-
-@dataclass(frozen=True)
-class CriterionSource:
-    """The criterion, and where its alternatives come from.
+class CriterionSource(Table):
+    """The criterion, and where its alternatives come from; its own fields are further keys.
 
     Arguments:
-        kind: its class.
-        settings: its fields that are not of a row.
         margin: by which fraction it must hold.
         alternatives: a file of decisions.
         decision_of_row: rows whose decisions are the alternatives: one for all, or one each.
@@ -212,67 +158,65 @@ class CriterionSource:
         costs: the file of true costs.
     """
 
-    kind: type[Criterion]
-    settings: Mapping[str, Any] = field(default_factory=dict)
     margin: float = 0.0
-    alternatives: Path | None = None
+    alternatives: File | None = None
     decision_of_row: Any = None
     optimum_of_row: Any = None
-    costs: Path | None = None
+    costs: File | None = None
+    #: What is asked for.
+    target: ClassVar[type[Criterion]]
+
+    @classmethod
+    def known_keys(cls) -> list[str]:
+        """The keys that it may have: without an alternative, none that says where it is."""
+        hidden = () if cls.target.contrasts else (*cls.one_of, "costs")
+        return [key for key in super().known_keys() if key not in hidden]
+
+    @classmethod
+    def of(cls, given: Any, info: ValidationInfo) -> CriterionSource | None:
+        """What a table says; None if it names a class that waits for trust."""
+        kind = kind_of(registry.criteria, None, given, info)
+        if kind is None:
+            return None
+        if not (isinstance(kind, type) and issubclass(kind, Criterion)):
+            raise TableError(f"{given['class']!r} is not a criterion.")
+        read: CriterionSource = _criterion_table(kind).read(given, info.context)
+        if (read.costs is None) is not (read.optimum_of_row is None):
+            raise TableError("costs and optimum_of_row belong together: give both, or neither.")
+        return read
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The criterion's own fields."""
+        return self.given(*CriterionSource.model_fields)
 
 
-def criterion_table(kind: type[Criterion]) -> type[Table]:
-    """The table of a criterion: what all have, where alternatives come from, and its own fields."""
-    own = settings_of(kind, skip=kind.row_fields())
-    entries: dict[str, Any] = {
-        "kind": (Any, None),
-        "built": (Any, Field(None, alias="class")),
-    }
-    entries |= {name: (one.annotation, one) for name, one in own.model_fields.items()}
-    return create_model(kind.__name__, __base__=_Contrast if kind.contrasts else _Asked, **entries)
+@cache
+def _criterion_table(kind: type[Criterion]) -> Any:
+    places = ("alternatives", "decision_of_row", "optimum_of_row") if kind.contrasts else ()
+    own = {"target": kind, "one_of": places, "__module__": __name__}
+    return settings_of(kind, kind.row_fields(), type("_Source", (CriterionSource,), own))
 
 
-def _criterion(given: Any, info: ValidationInfo) -> CriterionSource | None:
-    if not isinstance(given, dict):
-        raise TableError(f"criterion needs a table, got {given!r:.60}.")
-    kind = kind_of(registry.criteria, None, given, info.context)
-    if kind is None:
-        return None
-    if not (isinstance(kind, type) and issubclass(kind, Criterion)):
-        raise TableError(f"{given['class']!r} is not a criterion.")
-    read = criterion_table(kind).read(given, info.context)
-    known = {one.name for one in fields(CriterionSource)}
-    set_keys = read.model_fields_set - {"kind", "built"}
-    where = {name: getattr(read, name) for name in set_keys & known}
-    return CriterionSource(kind, {name: getattr(read, name) for name in set_keys - known}, **where)
-
-
-def _features(given: Any) -> Features:
+def _features(given: Any, info: ValidationInfo) -> Features:
     """Names, scales and limits, as the arguments of `Features`.
 
     In `lower`, `upper` and coefficients, features without a name go by their number: "0", "1".
     """
-    if not isinstance(given, dict):
-        raise TableError(f"features needs a table, got {given!r:.60}.")
-    known = [one.name for one in fields(Features)]
-    for key in given:
-        if key not in known:
-            raise TableError(nearest("key", key, known))
-    given = dict(given)
-    for key in ("lower", "upper"):
-        value = given[key] = _by_feature(given.get(key))
+    values = _Features.read(given, info.context).given()
+    for key in {"lower", "upper"} & set(values):
+        value = values[key] = _by_feature(values[key])
         every = value.values() if isinstance(value, dict) else value
         if any(isinstance(one, bool) for one in (every if np.iterable(every) else [every])):
             raise TableError(f"{key} needs numbers, got true or false.")
+    limits = values.get("linear", [])
     try:
-        given["linear"] = [_limit(one) for one in given.get("linear", [])]
-        return Features(**given)
-    except TableError:
-        raise
-    except InputError as error:
+        values["linear"] = [
+            LinearLimit(_by_feature(one.coefficients), one.lower, one.upper) for one in limits
+        ]
+        return Features(**values)
+    except (InputError, TypeError) as error:
         raise TableError(str(error)) from error
-    except TypeError as error:
-        raise TableError(f"features cannot be read: {error}") from error
 
 
 class _Limit(Table):
@@ -281,14 +225,8 @@ class _Limit(Table):
     upper: float = np.inf
 
 
-def _limit(given: Any) -> LinearLimit:
-    if not isinstance(given, dict):
-        raise TableError(f"linear needs tables with coefficients, got {given!r:.60}.")
-    try:
-        read = _Limit.read(given)
-    except TableError as mistake:
-        raise TableError(str(mistake), ("linear",)) from mistake
-    return LinearLimit(_by_feature(read.coefficients), read.lower, read.upper)
+_ENTRIES: dict[str, Any] = {one.name: (Any, None) for one in fields(Features)}
+_Features = create_model("_Features", __base__=Table, **_ENTRIES | {"linear": (list[_Limit], [])})
 
 
 def _by_feature(values: Any) -> Any:
@@ -316,7 +254,7 @@ class Tables(Table):
     problem: ProblemSource
     contexts: TableSource
     features: Annotated[Features, PlainValidator(_features)] = Features()
-    criterion: Annotated[CriterionSource, PlainValidator(_criterion)]
+    criterion: Annotated[CriterionSource, PlainValidator(CriterionSource.of)]
     proximity: Annotated[Proximity, PlainValidator(partial(build, registry.proximities, L2))] = L2()
     search: Annotated[Search, PlainValidator(partial(build, registry.searches, Auto))] = Auto()
     generative: GenerativeSource | None = None

@@ -28,9 +28,9 @@ def build_criterion(
         contexts: all those of the file, `(N, ...)`.
         rows: which of them are explained.
     """
-    contrasts = source.kind.contrasts
-    wanted = _alternatives(source, pipeline, contexts, rows) if contrasts else None
-    return source.kind.of(source.settings, wanted)
+    kind = source.target
+    wanted = _alternatives(source, pipeline, contexts, rows) if kind.contrasts else None
+    return kind.of(source.settings, wanted)
 
 
 def _alternatives(

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import is_dataclass
 from enum import Enum
 from functools import cache, partial
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Self,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import (
     BaseModel,
@@ -21,6 +30,7 @@ from pydantic import (
     create_model,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 from torch import Tensor
 
 from cfopt import registry
@@ -104,6 +114,8 @@ class Table(BaseModel):
     model_config = ConfigDict(
         extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=True
     )
+    #: Keys of which exactly one must be given.
+    one_of: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def known_keys(cls) -> list[str]:
@@ -113,31 +125,42 @@ class Table(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _known(cls, given: Any) -> Any:
-        if isinstance(given, dict):
-            known = cls.known_keys()
-            for key in given:
-                if key not in known:
-                    raise TableError(nearest("key", key, known))
+        if not isinstance(given, dict):
+            raise PydanticCustomError("table", "a table")
+        known = cls.known_keys()
+        for key in given:
+            if key not in known:
+                raise TableError(nearest("key", key, known))
+        found = [key for key in cls.one_of if key in given]
+        if cls.one_of and len(found) != 1:
+            got = " and ".join(found) or "none of them"
+            raise TableError(f"needs exactly one of {', '.join(cls.one_of)}; got {got}.")
         return given
 
     @classmethod
-    def read(cls, given: Any, context: Mapping[str, Any] | None = None) -> Any:
+    def read(cls, given: Any, context: Any = None) -> Self:
         """The table of some values; TableError if something is wrong with them."""
-        if not isinstance(given, dict):
-            raise TableError(f"a table is needed, got {given!r:.60}.")
         try:
             return cls.model_validate(given, context=context)
         except ValidationError as error:
             raise TableError.of(error, given) from error
 
+    def given(self, *but: str) -> dict[str, Any]:
+        """The values that were given, but for some, and for the name of what they are given to."""
+        left = self.model_fields_set - {"kind", "built", *but}
+        return {name: getattr(self, name) for name in left}
+
 
 @cache
-def settings_of(kind: Callable[..., Any], skip: tuple[str, ...] = ()) -> type[Table]:
-    """The arguments of a class or function as a table.
+def settings_of(
+    kind: Callable[..., Any], skip: tuple[str, ...] = (), base: type[Table] = Table
+) -> type[Table]:
+    """The arguments of a class or function as a table, which may name it by `kind` or `class`.
 
     Arguments:
         kind: what takes them.
         skip: arguments that are not set by plain values.
+        base: further keys.
     """
     try:
         # A dataclass is asked itself, as the types of inherited fields are named elsewhere.
@@ -146,12 +169,12 @@ def settings_of(kind: Callable[..., Any], skip: tuple[str, ...] = ()) -> type[Ta
     # Any: annotations of classes from elsewhere may name what is imported for checkers only.
     except Exception:
         hints = {}
-    entries: dict[str, Any] = {}
+    entries: dict[str, Any] = {"kind": (Any, None), "built": (Any, Field(None, alias="class"))}
     for name, one in inspect.signature(kind).parameters.items():
         if name not in skip and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
             needed = one.default is inspect.Parameter.empty
             entries[name] = (_plain(hints.get(name, Any)), Field() if needed else None)
-    return create_model(kind.__name__, __base__=Table, **entries)
+    return create_model(kind.__name__, __base__=base, **entries)
 
 
 def _plain(hint: Any) -> Any:
@@ -162,7 +185,7 @@ def _plain(hint: Any) -> Any:
     if not isinstance(hint, type):
         return hint
     if issubclass(hint, Enum):
-        return Annotated[hint, BeforeValidator(partial(_member, hint))]
+        return Annotated[hint, BeforeValidator(partial(member, hint))]
     for base, known in _NOUNS:
         if issubclass(hint, base):
             default = None if inspect.isabstract(hint) else hint
@@ -170,18 +193,19 @@ def _plain(hint: Any) -> Any:
     return hint
 
 
-def _member(kind: type[Enum], given: Any, info: ValidationInfo) -> Any:
-    names = {str(one.value).lower(): one for one in kind}
-    found = names.get(str(given).lower())
+def member(kind: type[Enum], given: Any, info: ValidationInfo) -> Any:
+    """The member of an Enum with this value, whatever its case."""
+    found = next((one for one in kind if str(one.value).lower() == str(given).lower()), None)
     if found is None:
-        raise TableError(
-            nearest(str(info.field_name), str(given), [str(one.value) for one in kind])
-        )
+        choices = [str(one.value) for one in kind]
+        raise TableError(nearest(str(info.field_name), str(given), choices))
     return found
 
 
 def build(known: Registry, default: type | None, given: Any, info: ValidationInfo) -> Any:
-    """What a table with `kind` or `class` and further settings describes; None if not trusted yet.
+    """What a table with `kind` or `class` and further settings describes.
+
+    None if it names a class, and whether that is trusted is not known yet.
 
     Arguments:
         known: the names that `kind` can be.
@@ -190,35 +214,29 @@ def build(known: Registry, default: type | None, given: Any, info: ValidationInf
         info: pydantic's, with the trust in its context.
     """
     given = {"kind": given} if isinstance(given, str) else given
+    kind = kind_of(known, default, given, info)
+    if kind is None:
+        return None
+    settings = settings_of(kind).read(given, info.context).given()
+    try:
+        return kind(**settings)
+    except (TypeError, ValueError) as error:  # InputError among them
+        raise TableError(str(error)) from error
+
+
+def kind_of(known: Registry, default: type | None, given: Any, info: ValidationInfo) -> Any:
+    """The class that a table names; None for one that waits for trust."""
     if not isinstance(given, dict):
-        raise TableError(f"{info.field_name} needs a table, got {given!r:.60}.")
-    kind = kind_of(known, default, given, info.context)
-    return None if kind is None else made(kind, given, info.context)
-
-
-def kind_of(known: Registry, default: type | None, given: dict[str, Any], context: Any) -> Any:
-    """The class that a table names; None for a class of the user's own before trust is known."""
+        raise PydanticCustomError("table", "a table")
     if "class" in given:
         if "kind" in given:
             raise TableError("kind and class exclude each other: give one of them.")
-        trust = (context or {}).get("trust")
+        trust = (info.context or {}).get("trust")
         return None if trust is None else trust.find(given["class"])
-    if "kind" not in given and default is not None:
+    if "kind" not in given:
+        if default is None:
+            raise TableError("kind is missing.")
         return default
-    if not isinstance(given.get("kind"), str):
-        raise TableError("kind needs text." if "kind" in given else "kind is missing.")
+    if not isinstance(given["kind"], str):
+        raise TableError(f"kind needs text, got {given['kind']!r:.60}.")
     return known.find(given["kind"])
-
-
-def made(kind: Any, given: dict[str, Any], context: Any = None) -> Any:
-    """An object of a class from a table of its arguments."""
-    table = settings_of(kind)
-    known = ["kind", "class", *table.known_keys()]
-    for key in given:
-        if key not in known:
-            raise TableError(nearest("key", key, known))
-    values = table.read({k: v for k, v in given.items() if k not in ("kind", "class")}, context)
-    try:
-        return kind(**{name: getattr(values, name) for name in values.model_fields_set})
-    except (TypeError, ValueError) as error:  # InputError among them
-        raise TableError(str(error)) from error

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from cfopt.app.config import Config, TrainingSource
+from cfopt.app.config import Config, Loss, TrainingSource
 from cfopt.app.models import build_generative, build_predictor, build_problem
 from cfopt.app.question import cost_names
 from cfopt.app.tables import read_numbers, read_table, select
@@ -159,7 +159,7 @@ class _Lesson:
             model,
             x[self.learnt],
             costs[self.learnt],
-            MSE() if source.loss == "MSE" else SPOPlus(problem),
+            MSE() if source.loss is Loss.MSE else SPOPlus(problem),
             epochs=plan.epochs,
             learning_rate=plan.learning_rate,
             batch_size=plan.batch_size,

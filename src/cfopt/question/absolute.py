@@ -10,8 +10,7 @@ from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.names import listing
 from cfopt.problems.base import Problem, Solved, same_decision
-from cfopt.question.criterion import Contrastive, RowFacts
-from cfopt.question.relative import lags
+from cfopt.question.criterion import Contrastive, RowFacts, lags
 from cfopt.types import Quantifier, Sense
 
 #: How many decisions that contradict each other a message and a report name.

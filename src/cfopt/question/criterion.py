@@ -333,6 +333,13 @@ class Contrastive(Criterion):
         return cls(alternative, **settings)
 
 
+def lags(violation: float, sense: Sense) -> str:
+    """By how much an alternative is worse, to be followed by "than" and another."""
+    if sense is Sense.MIN:
+        return f"costs {violation:.3g} more"
+    return f"is worth {violation:.3g} less"
+
+
 def _describe(given: Any) -> str:
     shape = getattr(given, "shape", None)
     return f"{type(given).__name__}" + (f" of shape {tuple(shape)}" if shape is not None else "")

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from cfopt import registry
 from cfopt.problems.base import Problem, same_decision
-from cfopt.question.criterion import Contrastive, RowFacts
+from cfopt.question.criterion import Contrastive, RowFacts, lags
 from cfopt.types import Quantifier, Sense
 
 
@@ -78,10 +78,3 @@ class Relative(Contrastive):
 
     def obstacle(self, row: RowFacts, rivals: Sequence[str]) -> str:
         return f"Whatever the context, {row.wanted} does not {row.beat} {row.decided}."
-
-
-def lags(violation: float, sense: Sense) -> str:
-    """By how much an alternative is worse, to be followed by "than" and another."""
-    if sense is Sense.MIN:
-        return f"costs {violation:.3g} more"
-    return f"is worth {violation:.3g} less"

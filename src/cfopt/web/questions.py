@@ -51,5 +51,4 @@ def criterion_of(asked: Question, alternative: Tensor | None) -> Criterion:
     for key in settings:
         if key not in table.known_keys():
             raise InputError(f"A question of kind {name} has no {key}.")
-    values = table.read(settings)
-    return kind.of({key: getattr(values, key) for key in settings}, alternative)
+    return kind.of(table.read(settings).given(), alternative)

@@ -318,9 +318,15 @@ def test_every_key_of_the_configuration_is_in_the_guide(tmp_path: Path) -> None:
     assert told == known
 
 
+def own(noun: registry.Registry) -> list[str]:
+    """The names of what cfopt itself registers; other tests may have registered more."""
+    names = noun.names()
+    return [name for name in names if noun.find(name).__module__.startswith("cfopt.")]
+
+
 def accepted(table: str, path: Path) -> set[str]:
     """The keys that a table may have: the messages about another one list them."""
-    kinds = _KINDS[table].names() if table in _KINDS else [""]
+    kinds = own(_KINDS[table]) if table in _KINDS else [""]
     found: set[str] = set()
     for kind in kinds:
         lines = [] if table else ["nonsense = 1"]
@@ -351,4 +357,4 @@ def accepted(table: str, path: Path) -> set[str]:
 def test_every_kind_of_a_table_is_in_the_guide(table: str, noun: registry.Registry) -> None:
     line = re.search(rf"^\| {re.escape(table)} \| `kind` \| (.*)$", GUIDE, re.MULTILINE)
     assert line is not None
-    assert set(noun.names()) <= set(re.findall(r"`(\w+)`", line[1]))
+    assert set(own(noun)) <= set(re.findall(r"`(\w+)`", line[1]))

@@ -13,7 +13,7 @@ from cfopt.pipeline import Pipeline
 from cfopt.plausibility import LogLikelihood, Plausibility, Sphere
 from cfopt.problems import Problem
 from cfopt.proximity import L1, L2, Latent, Proximity
-from cfopt.question import Absolute, Criterion, Epsilon, Relative
+from cfopt.question import Absolute, Contrastive, Criterion, Epsilon, Question, Relative
 from cfopt.search import (
     MDMM,
     Auto,
@@ -38,6 +38,7 @@ __all__ = [
     "CfoptError",
     "Clash",
     "ClosedForm",
+    "Contrastive",
     "Counting",
     "Criterion",
     "CuttingPlane",
@@ -60,6 +61,7 @@ __all__ = [
     "Progress",
     "Proximity",
     "Quantifier",
+    "Question",
     "Relative",
     "Search",
     "Sense",

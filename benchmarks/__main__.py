@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 
 import highspy
 import torch
-from cfopt.running.names import nearest
 from rich.console import Console
 from rich.table import Table
 
@@ -32,6 +31,7 @@ from benchmarks import (
     speed,
     tasks,
 )
+from cfopt.names import nearest
 
 FOLDER = Path(__file__).parent
 Record: TypeAlias = Callable[[str, list[dict[str, Any]]], None]

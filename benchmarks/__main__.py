@@ -36,7 +36,7 @@ from benchmarks import (
     sweep,
     tasks,
 )
-from cfopt.running.names import nearest
+from cfopt.names import nearest
 
 FOLDER = Path(__file__).parent
 Record: TypeAlias = Callable[[str, list[dict[str, Any]]], None]

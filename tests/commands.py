@@ -34,7 +34,7 @@ def refused(result: Any, *parts: str) -> None:
 
 
 def work_of(config: Path, trusted: bool = False) -> Work:
-    return load(read_config(config), trusted)
+    return load(read_config(config, trusted))
 
 
 def results(folder: Path) -> cfopt.Explanation:

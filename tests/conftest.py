@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -101,3 +102,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             "chromium-browser or google-chrome on the PATH.",
             yellow=True,
         )
+
+
+def asking(e: cfopt.Explanation, **changes: Any) -> cfopt.Explanation:
+    """An explanation as if something else had been asked."""
+    return replace(e, asked=replace(e.asked, **changes))

@@ -62,9 +62,9 @@ def test_the_example_works_from_end_to_end(tmp_path: Path) -> None:
     bare = cfopt.explain(
         work.contexts.x,
         work.pipeline,
-        work.criterion,
+        work.question.criterion,
         features=work.contexts.features,
-        search=work.search,
+        search=work.question.search,
     )
     assert bare.status == e.status
     assert torch.allclose(bare.x, e.x, atol=1e-9)
@@ -111,9 +111,16 @@ def test_a_finished_run_is_not_done_again(example: Path, monkeypatch: pytest.Mon
         ("out_features = 12", "out_features = 13", ["do not fit torch.nn.Linear", "weight"]),
         ("torch.nn.Linear", "torch.nn.Linaer", ["cannot be imported", "mean 'Linear'?"]),
         ("torch.nn.Linear", "Linear", ["[predictor]", "import path"]),
-        ("title =", "title = = ", ["no TOML file", "line 4"]),
+        ("title =", "title = = ", ["not a TOML file", "line 4"]),
         ("pictures = 0", 'pictures = "few"', ["[output]", "pictures needs a whole number"]),
         ("# [run]\n# batch = 64", "[run]\nbatch = 0", ["[run]", "at least 1"]),
+        ("# [run]\n# batch = 64", "[run]\nbatsch = 9", ["[run]", "mean 'batch'?"]),
+        ("[training]", "[training]\nepoch = 9", ["[training]", "mean 'epochs'?"]),
+        ("[training]", '[training]\nloss = "SPO"', ["[training]", "no loss 'SPO'", "mean 'SPO+'?"]),
+        ('kind = "Auto"', "kynd = 1", ["[search]", "mean 'kind'?", "There are: kind, class,"]),
+        ('kind = "L2"', 'kind = "L2"\nskale = [1]', ["[proximity]", "mean 'scale'?"]),
+        ('kind = "L2"', 'kind = "L2"\nclass = "a.B"', ["[proximity]", "exclude each other"]),
+        ('kind = "Auto"', 'class = "own.Search"', ["[search]", "'own.Search'", "pass --trust"]),
     ],
 )
 def test_a_bad_configuration_is_told_in_a_line(
@@ -266,7 +273,7 @@ def test_alternatives_come_from_files_decisions_and_true_optima(example: Path) -
     def alternative(line: str) -> torch.Tensor:
         text = example.read_text().replace("decision_of_row = 0", line)
         (folder / "other.toml").write_text(text)
-        asked = work_of(folder / "other.toml").criterion
+        asked = work_of(folder / "other.toml").question.criterion
         assert isinstance(asked, cfopt.Absolute)
         return torch.as_tensor(asked.alternative)
 
@@ -377,7 +384,7 @@ def test_columns_of_plans_and_costs_go_by_their_names_where_the_problem_has_some
     def alternative(line: str) -> list[float]:
         text = example.read_text().replace("decision_of_row = 0", line)
         (folder / "other.toml").write_text(text)
-        asked = work_of(folder / "other.toml").criterion
+        asked = work_of(folder / "other.toml").question.criterion
         assert isinstance(asked, cfopt.Absolute)
         return list(torch.as_tensor(asked.alternative)[0].tolist())
 

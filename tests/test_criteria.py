@@ -6,10 +6,10 @@ import pytest
 import torch
 
 import cfopt
-from cfopt.criteria import Criterion
 from cfopt.errors import InputError
 from cfopt.problems import Finite, Problem
 from cfopt.proximity import L1, L2
+from cfopt.question import Criterion
 from cfopt.task import Task
 from cfopt.verify import verify
 from conftest import normal
@@ -152,7 +152,7 @@ def test_a_feature_on_a_large_scale_moves_more() -> None:
     assert torch.equal(own.x, scaled.x)
 
 
-@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), "half", None])
+@pytest.mark.parametrize("value", [0, -1, True, float("nan"), float("inf"), "half", None])
 def test_epsilon_needs_a_positive_number(value: object) -> None:
     with pytest.raises(InputError, match="> 0"):
         cfopt.Epsilon(value)  # type: ignore[arg-type]

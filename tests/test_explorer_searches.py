@@ -181,13 +181,13 @@ def test_a_link_restores_the_question_its_locks_and_its_context(
     seen.get_by_role("button", name="Back to that of the link").click()
     assert seen.get_by_label("rain, exactly").input_value() == "1.25"
     page.get_by_text("clearly wrong?").click()
-    page.locator("#table-ask").get_by_label("At least so far off").fill("15")
+    page.locator("#table-ask").get_by_label("At least so much off").fill("15")
     here.explain()
     here.until("old => location.href !== old", seen.url)
     here.answer()
     seen = other.open(page.url.removeprefix(other.server.url))
     other.answer()
-    far = seen.locator("#table-ask").get_by_label("At least so far off")
+    far = seen.locator("#table-ask").get_by_label("At least so much off")
     assert far.input_value() == "15"
 
 

@@ -24,7 +24,7 @@ from cfopt.plots import plot_gallery, plot_naive_and_plausible
 from cfopt.plots.style import ALTERNATIVE, FACTUAL, OBSTACLES, THIRD
 from cfopt.problems import TerrainShortestPath
 from cfopt.types import Status
-from conftest import normal
+from conftest import asking, normal
 
 ROWS, COLS, CELL = 4, 5, 4
 SEARCH = cfopt.MDMM(step=0.02, max_steps=400)
@@ -159,7 +159,7 @@ def test_what_is_no_simple_path_is_drawn_as_marks(fault: str, e: cfopt.Explanati
     problem = e.problem
     assert isinstance(problem, TerrainShortestPath)
     assert problem.scene().path_of(decision.flatten().numpy()) is None
-    figure = replace(e[0], criterion=cfopt.Relative(decision.reshape(1, -1))).plot()
+    figure = asking(e[0], criterion=cfopt.Relative(decision.reshape(1, -1))).plot()
     figure.canvas.draw()
     before = figure.axes[0]
     assert not _lines(before, ALTERNATIVE)
@@ -282,7 +282,7 @@ def test_a_third_path_that_wins_is_shown_as_such(e: cfopt.Explanation) -> None:
 
 
 def test_without_an_alternative_the_picture_shows_what_is_best_then(e: cfopt.Explanation) -> None:
-    one = replace(e[0], criterion=cfopt.Epsilon(0.2))
+    one = asking(e[0], criterion=cfopt.Epsilon(0.2))
     figure = one.plot()
     assert "what is best then costs" in _texts(figure)
     pair = plot_naive_and_plausible(one, one)
@@ -336,15 +336,15 @@ def test_a_comparison_needs_one_question_about_one_map(e: cfopt.Explanation) -> 
         plot_naive_and_plausible(e[0], e)
     with pytest.raises(InputError, match="same map"):
         plot_naive_and_plausible(e[0], e[1])
-    epsilon = replace(e[0], criterion=cfopt.Epsilon(0.1))
+    epsilon = asking(e[0], criterion=cfopt.Epsilon(0.1))
     with pytest.raises(InputError, match="same question"):
         plot_naive_and_plausible(e[0], epsilon)
     with pytest.raises(InputError, match="same question"):
-        plot_naive_and_plausible(epsilon, replace(e[0], criterion=cfopt.Epsilon(0.2)))
+        plot_naive_and_plausible(epsilon, asking(e[0], criterion=cfopt.Epsilon(0.2)))
     with pytest.raises(InputError, match="different alternatives"):
-        plot_naive_and_plausible(e[0], replace(e[0], criterion=cfopt.Absolute(e.factual[:1])))
+        plot_naive_and_plausible(e[0], asking(e[0], criterion=cfopt.Absolute(e.factual[:1])))
     with pytest.raises(InputError, match="margin"):
-        plot_naive_and_plausible(e[0], replace(e[0], margin=0.1))
+        plot_naive_and_plausible(e[0], asking(e[0], margin=0.1))
 
 
 @pytest.mark.parametrize("rows", [1, 3, 4, 7])

@@ -34,7 +34,7 @@ from cfopt.report.sentences import proof, question, verdict
 from cfopt.report.tasks import task_views
 from cfopt.types import Status
 from cfopt.wording import rounded_down
-from conftest import another, normal, random_linear
+from conftest import another, asking, normal, random_linear
 
 VOID = {"meta", "input", "br", "img", "link"}
 
@@ -95,21 +95,7 @@ def mixed() -> cfopt.Explanation:
         bound=torch.tensor([torch.nan], dtype=torch.float64),
     )
     parts = [e[rows[0]], e[rows[1]], missed, e[rows[2]], e[rows[3]]]
-    return _joined(parts)
-
-
-def _joined(parts: list[cfopt.Explanation]) -> cfopt.Explanation:
-    names = ("x0", "x", "loss", "bound", "violation", "tie", "steps", "solves", "passes")
-    names += ("factual", "decision", "costs_before", "costs")
-    return replace(
-        parts[0],
-        **{name: torch.cat([getattr(part, name) for part in parts]) for name in names},
-        **{
-            name: sum((getattr(part, name) for part in parts), ())
-            for name in ("status", "message", "method", "clash")
-        },
-        criterion=cfopt.Absolute(torch.cat([part.alternative for part in parts])),
-    )
+    return cfopt.Explanation.concat(parts)
 
 
 def test_each_status_has_its_question_verdict_and_proof(
@@ -147,7 +133,7 @@ def test_a_proof_names_the_rivals_the_limits_and_what_to_unlock(mixed: cfopt.Exp
     near = replace(one, clash=(replace(clash, radius=0.96),))
     assert "within 0.9 units" in " ".join(proof(near))
     listed = Clash(np.empty((0, 1)), (), (), np.inf)
-    text = " ".join(proof(replace(one, clash=(listed,), criterion=cfopt.Epsilon(0.1))))
+    text = " ".join(proof(asking(replace(one, clash=(listed,)), criterion=cfopt.Epsilon(0.1))))
     assert "ruled out in turn" in text
     assert "No limit on the context takes part." in text
 
@@ -171,10 +157,10 @@ def test_questions_name_decisions_in_the_words_of_the_problem(
         decision_name(one.problem, y[0].numpy()) for y in (one.factual, one.alternative)
     )
     assert re.fullmatch(r"A-[A-I](-[A-I]){2}-I", wanted)
-    relative = replace(one, criterion=cfopt.Relative(one.alternative), margin=0.05)
+    relative = asking(one, criterion=cfopt.Relative(one.alternative), margin=0.05)
     expected = f"Why not {wanted}? When would it have beaten {decided} by a margin of 5%?"
     assert question(relative) == expected
-    epsilon = replace(one, criterion=cfopt.Epsilon(0.1))
+    epsilon = asking(one, criterion=cfopt.Epsilon(0.1))
     assert question(epsilon) == f"What would have put {decided} at least 10% off the best?"
     assert "at least 10% off the best" in verdict(epsilon)
     x0 = normal(1, 3)
@@ -295,7 +281,7 @@ def test_rows_can_be_sorted_and_filtered(mixed: cfopt.Explanation, tmp_path: Pat
 def test_a_thousand_tasks_are_small_and_pictures_are_thinned_when_room_is_short(
     mixed: cfopt.Explanation, tmp_path: Path
 ) -> None:
-    many = _joined([mixed] * 200)
+    many = cfopt.Explanation.concat([mixed] * 200)
     html = _report(many, tmp_path)
     assert len(_Page(html).tasks()) == 1000
     assert len(html) < 7_000_000
@@ -445,7 +431,7 @@ def test_an_answer_to_epsilon_is_not_called_level() -> None:
             [1.0, 2.0, 5.0, 0.1],
             "by L1, the sum of all changes, in units of the features' scales",
         ),
-        (cfopt.L2([3.0, 1.0, 1.0, 1.0]), None, "by the loss that was minimised"),
+        (cfopt.L2([3.0, 1.0, 1.0, 1.0]), None, "in units of its own scales"),
     ],
 )
 def test_the_closest_answer_is_the_closest_in_the_measure_that_is_named(

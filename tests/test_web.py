@@ -184,7 +184,7 @@ def test_decisions_are_those_of_the_pipeline(client: Client, folder: Path) -> No
         "/api/decide", json={"pipeline": "terrain", "context": {"image": shown["image"]}}
     )
     assert sent.json()["costs"] == shown["costs"]
-    work = load(read_config(folder / "CONFIG.toml"), trusted=False)
+    work = load(read_config(folder / "CONFIG.toml"))
     expected = work.pipeline.decide(work.contexts.x)
     for row, values in enumerate(work.contexts.x.tolist()):
         asked = {"pipeline": "own", "context": {"values": values}}
@@ -309,7 +309,7 @@ def test_maps_are_explained_naively_and_plausibly(client: Client) -> None:
 
 
 def test_the_own_pipeline_is_explained(client: Client, folder: Path) -> None:
-    work = load(read_config(folder / "CONFIG.toml"), trusted=False)
+    work = load(read_config(folder / "CONFIG.toml"))
     known = work.explain(range(len(work)))
     for row in (1, 4):
         question = {"kind": "absolute", "alternative": {"row": 0}}

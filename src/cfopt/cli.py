@@ -111,7 +111,7 @@ def explain(
     with _errors(debug):
         from cfopt.app.config import read_config
 
-        described = read_config(config)
+        described = read_config(config, trust)
 
         from rich.console import Console
 
@@ -120,7 +120,7 @@ def explain(
         from cfopt.app.work import load
 
         folder = results_folder(described, out)
-        work = load(described, trust)
+        work = load(described)
         if dry_run:
             typer.echo("\n".join(plan(work, folder)))
         else:
@@ -153,9 +153,7 @@ def train(
             if epoch & (epoch - 1) == 0:
                 typer.echo(f"epoch {epoch}: validation loss {loss:.4g}")
 
-        done = train_model(
-            read_config(config), to, generative=generative, trusted=trust, on_epoch=told
-        )
+        done = train_model(read_config(config, trust), to, generative=generative, on_epoch=told)
         for warning in done.warnings:
             typer.echo(f"Warning: {warning}", err=True)
         typer.echo(f"Wrote {done.path}: {done.rows} rows, best validation loss {done.loss:.4g}.")
@@ -202,15 +200,12 @@ def serve(
     Example: cfopt serve --config CONFIG.toml
     """
     with _errors(debug):
-        if config is not None:
-            from cfopt.app.config import read_config
-
-            read_config(config)  # so that a mistake is told at once
-
         from cfopt.web.limits import Limits
         from cfopt.web.process import Source
-        from cfopt.web.serve import serve
+        from cfopt.web.serve import check_config, serve
 
+        if config is not None:
+            check_config(config)  # so that a mistake is told at once
         most = min(workers, os.cpu_count() or 1)
         serve(Source(config, trust), Limits(workers=most, search_seconds=limit), host, port)
 

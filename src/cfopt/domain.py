@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from cfopt._batch import ROWS, Batch
 from cfopt.features import Features
 from cfopt.limits import Limits
 from cfopt.types import Array
@@ -17,7 +18,7 @@ _TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
-class Domain:
+class Domain(Batch):
     """Which contexts each row may move to.
 
     Arguments:
@@ -27,9 +28,9 @@ class Domain:
         limits: what holds for all rows.
     """
 
-    origin: Tensor
-    lower: Tensor
-    upper: Tensor
+    origin: Tensor = field(metadata=ROWS)
+    lower: Tensor = field(metadata=ROWS)
+    upper: Tensor = field(metadata=ROWS)
     limits: Limits
 
     @classmethod
@@ -52,12 +53,6 @@ class Domain:
             torch.where(up, torch.maximum(held, lower), lower).expand_as(origin),
             torch.where(down, torch.minimum(held, upper), upper).expand_as(origin),
             limits,
-        )
-
-    def __getitem__(self, rows: Tensor) -> Domain:
-        """The domain of some rows."""
-        return replace(
-            self, origin=self.origin[rows], lower=self.lower[rows], upper=self.upper[rows]
         )
 
     @property

@@ -11,14 +11,14 @@ from cfopt.generative.base import GenerativeModel, check_attributes, check_gener
 from cfopt.latent import Codes, LatentSpace, unkept_limits
 from cfopt.ledger import Ledger
 from cfopt.plausibility import Plausibility
-from cfopt.proximity import Latent, Proximity
+from cfopt.proximity import Latent
+from cfopt.question import Question
 from cfopt.task import Task
 
 
-def check_latent(
-    generative: GenerativeModel | None, proximity: Proximity, plausibility: Plausibility | None
-) -> None:
+def check_latent(question: Question) -> None:
     """Raise InputError if something is asked of codes, and there are none."""
+    proximity, plausibility = question.proximity, question.plausibility
     if plausibility is not None and not isinstance(plausibility, Plausibility):
         raise InputError(
             f"explain needs a plausibility such as Sphere(10), got {plausibility!r:.80}."
@@ -31,7 +31,7 @@ def check_latent(
         )
         if given
     ]
-    if generative is None and needing:
+    if question.generative is None and needing:
         raise InputError(
             f"{needing[0]} is about codes, and needs a model that has them: pass generative=..."
         )

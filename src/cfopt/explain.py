@@ -13,7 +13,6 @@ from torch import Tensor
 
 from cfopt.affine_task import AffineTask
 from cfopt.contexts import Contexts, check_predictor
-from cfopt.criteria import Absolute, Criterion
 from cfopt.deployed import deployed
 from cfopt.domain import Domain
 from cfopt.encoding import check_latent, encode
@@ -26,6 +25,7 @@ from cfopt.pipeline import Pipeline
 from cfopt.plausibility import Plausibility
 from cfopt.problems.base import same_decision
 from cfopt.proximity import L2, Latent, Proximity
+from cfopt.question import Criterion, Question
 from cfopt.search import (
     Auto,
     Chain,
@@ -40,7 +40,7 @@ from cfopt.search import (
 from cfopt.task import Task
 from cfopt.types import Points, Progress, Quantifier, Status, counted
 from cfopt.verify import recheck, verify
-from cfopt.wording import BY_THE_MODEL, answer, impossible, miss, nearness
+from cfopt.wording import BY_THE_MODEL, impossible, miss, nearness
 
 
 def explain(
@@ -62,7 +62,7 @@ def explain(
     Arguments:
         x0: contexts as a tensor, an array or a DataFrame: a batch, or a single one.
         pipeline: predictor and problem.
-        criterion: `Relative`, `Absolute` or `Epsilon`.
+        criterion: `Relative`, `Absolute`, `Epsilon`, or another one.
         generative: a model of plausible contexts: anything with `encode`, `decode` and
             `latent_dim`. Its codes are searched, and the answer is what it decodes.
         proximity: what to keep small; by default the squared Euclidean distance, in units of the
@@ -79,20 +79,43 @@ def explain(
 
     Returns one row for each context. A row with bad input is rejected; the others go on.
     """
-    search = search if search is not None else Auto()
-    proximity = proximity if proximity is not None else L2()
-    _check(pipeline, criterion, proximity, search, features, margin)
-    check_latent(generative, proximity, plausibility)
+    features = Features() if features is None else features
+    question = Question(
+        criterion, margin, proximity, plausibility, search, features, generative, reference
+    )
+    return answer(x0, pipeline, question, on_progress)
+
+
+def answer(
+    x0: Any,
+    pipeline: Pipeline,
+    question: Question,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Explanation:
+    """What `explain` does, for a question that is one object.
+
+    Arguments:
+        x0, pipeline, on_progress: as for `explain`.
+        question: everything else.
+    """
+    proximity = L2() if question.proximity is None else question.proximity
+    search = Auto() if question.search is None else question.search
+    question = replace(question, proximity=proximity, search=search)
+    _check(pipeline, question)
+    question = replace(question, margin=float(question.margin))
+    generative = question.generative
     # Gradients are needed even where the caller has switched them off.
     with torch.inference_mode(False), pipeline.deployed(), deployed(generative):
         shape = getattr(generative, "context_shape", None)
-        contexts = Contexts.of(x0, pipeline, features, shape=shape)
-        known = None if reference is None else contexts.alike(reference, pipeline)
+        contexts = Contexts.of(x0, pipeline, question.features, shape=shape)
+        known = None
+        if question.reference is not None:
+            known = contexts.alike(question.reference, pipeline)
         ledger = Ledger(contexts, pipeline.problem)
-        nearness = _scaled(proximity, contexts)
-        task = _pose(ledger, pipeline, criterion, nearness, float(margin))
+        near = _scaled(proximity, contexts)
+        task = _pose(ledger, pipeline, question.criterion, near, question.margin)
         if generative is not None:
-            task = encode(ledger, task, generative, plausibility)
+            task = encode(ledger, task, generative, question.plausibility)
         _settle_at_start(ledger, task)
         open_rows = ledger.open_rows()
         if len(open_rows):
@@ -101,35 +124,26 @@ def explain(
             points = _run(search, remaining, open_rows, on_progress)
             _settle(ledger, remaining, open_rows, points)
     pipeline.problem.remember(ledger.decisions.numpy())
-    return ledger.close(task)
+    return ledger.close(task, question)
 
 
-def _check(
-    pipeline: Pipeline,
-    criterion: Criterion,
-    proximity: Proximity,
-    search: Search,
-    features: Features | None,
-    margin: float,
-) -> None:
+def _check(pipeline: Pipeline, question: Question) -> None:
+    """Raise InputError unless the question can be asked."""
     needs: list[tuple[object, type, str]] = [
         (pipeline, Pipeline, "a Pipeline(predictor, problem)"),
-        (criterion, Criterion, "a criterion: Relative(y_alt), Absolute(y_alt) or Epsilon(eps)"),
-        (proximity, Proximity, "a proximity such as L2() or L1()"),
-        (search, Search, "a search such as Auto() or MDMM()"),
-        (features or Features(), Features, "features as Features(names, scale, ...)"),
+        (question.criterion, Criterion, "a criterion such as Absolute(y_alt) or Epsilon(eps)"),
+        (question.proximity, Proximity, "a proximity such as L2() or L1()"),
+        (question.search, Search, "a search such as Auto() or MDMM()"),
+        (question.features, Features, "features as Features(names, scale, ...)"),
     ]
     for given, kind, need in needs:
         if not isinstance(given, kind):
             raise InputError(f"explain needs {need}, got {given!r:.80}.")
+    margin = question.margin
     if not (isinstance(margin, Real) and math.isfinite(margin) and margin >= 0):
         raise InputError(f"margin needs to be a finite number >= 0, got {margin!r}.")
-    if margin > 0 and isinstance(criterion, Absolute) and not pipeline.problem.ranks_decisions:
-        raise InputError(
-            "A margin on an absolute explanation needs binary or listed decisions, which those of "
-            f"{type(pipeline.problem).__name__} are not known to be. Use margin=0, or binary=True "
-            "where the problem takes it."
-        )
+    question.criterion.check(pipeline.problem, margin)
+    check_latent(question)
 
 
 def _scaled(proximity: Proximity, contexts: Contexts) -> Proximity:
@@ -190,7 +204,7 @@ def _settle_at_start(ledger: Ledger, task: Task) -> None:
     verdict = verify(start, start.origin)
     same = same_decision(start.criterion.pivot(start.factual), start.factual).tolist()
     for i in verdict.valid.nonzero().flatten().tolist():
-        reason = answer(start.criterion, bool(verdict.tie[i]), bool(verdict.unbeaten[i]))
+        reason = start.criterion.answer(bool(verdict.tie[i]), bool(verdict.unbeaten[i]))
         if same[i] and start.criterion.contrasts:
             reason = "the alternative is the factual decision"
         ledger.settle(int(rows[i]), Status.ALREADY_VALID, f"nothing to change: {reason}")
@@ -245,20 +259,23 @@ def _settle(ledger: Ledger, task: Task, rows: Tensor, points: Points) -> None:
     valid, tie, steps = verdict.valid.tolist(), verdict.tie.tolist(), points.steps.tolist()
     violation, unbeaten = verdict.violation.tolist(), verdict.unbeaten.tolist()
     unknown = _unproved(task)
-    moved = [""] * len(rows)
+    moved, problem = [""] * len(rows), task.pipeline.problem
     if ledger.codes is not None:
         model_alone = ledger.codes[rows].moved(task.factual).tolist()
         moved = [BY_THE_MODEL if alone else "" for alone in model_alone]
     for i, row in enumerate(rows.tolist()):
         if valid[i]:
-            what = answer(task.criterion, tie[i], unbeaten[i])
+            what = task.criterion.answer(tie[i], unbeaten[i])
             how_near = nearness(float(loss[i]), float(proof.bound[i]), optimal[i]) or unknown
             ledger.settle(row, Status.VALID, what + how_near + moved[i])
             continue
         if i in proof.clashes:
-            ledger.settle(row, Status.PROVED_INFEASIBLE, impossible(task, proof.clashes[i]))
+            limited = task.domain is not None
+            why = impossible(problem, task.criterion, task.margin, proof.clashes[i], limited)
+            ledger.settle(row, Status.PROVED_INFEASIBLE, why)
             continue
-        lacking = verdict.failures.get(i) or miss(task, violation[i])
+        lacking = verdict.failures.get(i)
+        lacking = lacking or miss(task.criterion, task.margin, violation[i], problem.sense)
         note = f" ({points.notes[i]})" if points.notes[i] else ""
         taken = counted(steps[i], "step")
         ledger.settle(

@@ -5,30 +5,29 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
 import torch
 from torch import Tensor
 
+from cfopt._batch import ROWS, Batch
 from cfopt.certificate import Clash
-from cfopt.criteria import Criterion
 from cfopt.errors import InputError
 from cfopt.features import Features
 from cfopt.latent import Codes, norms
 from cfopt.plausibility import KAPPA, in_thick_sphere
 from cfopt.problems.base import Problem
+from cfopt.question import Criterion, Question
 from cfopt.types import Sense, Status, counted
 from cfopt.wording import question
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_PER_ROW = ("x0", "x", "loss", "bound", "violation", "tie", "steps", "solves", "passes")
-_PER_DECISION = ("factual", "decision", "costs_before", "costs")
 #: A feature has changed if it moved by more than this part of its size (at least of 1).
 _CHANGED = 1e-6
 #: How many changes, or rows without an answer, a summary lists.
@@ -42,7 +41,7 @@ def is_optimal(loss: Tensor, bound: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class Explanation(Batch):
     """What would have to be different: one row for each context that was asked about.
 
     Arguments:
@@ -65,64 +64,69 @@ class Explanation:
         factual: the decision at x0, `(B, m)`.
         decision: the pipeline's decision at x, from a fresh solve, `(B, m)`.
         costs_before, costs: predicted costs at x0 and at x, `(B, n)`.
-        criterion: what was asked, bound to the rows.
-        margin: by how much the alternative had to win.
+        asked: the question, its criterion bound to the rows.
         sense: "min" or "max".
-        features: names, scales, and what was allowed.
         labels: the rows' labels, from a DataFrame's index.
         traces: loss, h and lambda of each step, `(steps, 3)` a row, if asked for.
         problem: for pictures; not kept in JSON.
         latent: codes and reconstructions, where a generative model was used.
     """
 
-    x0: Tensor
-    x: Tensor
-    status: tuple[Status, ...]
-    message: tuple[str, ...]
-    loss: Tensor
-    bound: Tensor
-    violation: Tensor
-    tie: Tensor
-    steps: Tensor
-    solves: Tensor
-    passes: Tensor
-    method: tuple[str, ...]
-    clash: tuple[Clash | None, ...]
-    factual: Tensor
-    decision: Tensor
-    costs_before: Tensor
-    costs: Tensor
-    criterion: Criterion
-    margin: float
+    x0: Tensor = field(metadata=ROWS)
+    x: Tensor = field(metadata=ROWS)
+    status: tuple[Status, ...] = field(metadata=ROWS)
+    message: tuple[str, ...] = field(metadata=ROWS)
+    loss: Tensor = field(metadata=ROWS)
+    bound: Tensor = field(metadata=ROWS)
+    violation: Tensor = field(metadata=ROWS)
+    tie: Tensor = field(metadata=ROWS)
+    steps: Tensor = field(metadata=ROWS)
+    solves: Tensor = field(metadata=ROWS)
+    passes: Tensor = field(metadata=ROWS)
+    method: tuple[str, ...] = field(metadata=ROWS)
+    clash: tuple[Clash | None, ...] = field(metadata=ROWS)
+    factual: Tensor = field(metadata=ROWS)
+    decision: Tensor = field(metadata=ROWS)
+    costs_before: Tensor = field(metadata=ROWS)
+    costs: Tensor = field(metadata=ROWS)
+    asked: Question = field(metadata=ROWS)
     sense: Sense
-    features: Features
-    labels: tuple[Hashable, ...] | None = None
-    traces: tuple[Tensor, ...] = ()
+    labels: tuple[Hashable, ...] | None = field(default=None, metadata=ROWS)
+    traces: tuple[Tensor, ...] = field(default=(), metadata=ROWS)
     problem: Problem | None = None
-    latent: Codes | None = None
+    latent: Codes | None = field(default=None, metadata=ROWS)
 
     def __len__(self) -> int:
         return len(self.x0)
 
-    def __getitem__(self, rows: int | slice | list[int] | Tensor) -> Explanation:
+    def __getitem__(self, rows: int | slice | list[int] | Tensor) -> Self:
         """Some of the rows, by number, slice, list or mask; a single one is a batch of one."""
         try:
             picked = torch.arange(len(self), device=self.x.device)[rows].reshape(-1)
         except IndexError as error:
             raise IndexError(f"the explanation has {len(self)} rows, not row {rows}") from error
-        index = picked.tolist()
-        return replace(
-            self,
-            **{name: getattr(self, name)[picked] for name in (*_PER_ROW, *_PER_DECISION)},
-            status=tuple(self.status[i] for i in index),
-            message=tuple(self.message[i] for i in index),
-            method=tuple(self.method[i] for i in index),
-            clash=tuple(self.clash[i] for i in index),
-            criterion=self.criterion[picked],
-            labels=None if self.labels is None else tuple(self.labels[i] for i in index),
-            traces=tuple(self.traces[i] for i in index) if self.traces else (),
-            latent=None if self.latent is None else self.latent[picked],
-        )
+        return super().__getitem__(picked)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """The rows of several answers to one question; traces only if all of them have some."""
+        traced = all(part.traces or not len(part) for part in parts)
+        return super().concat(parts if traced else [replace(part, traces=()) for part in parts])
+
+    @property
+    def criterion(self) -> Criterion:
+        """What had to hold, bound to the rows."""
+        return self.asked.criterion
+
+    @property
+    def margin(self) -> float:
+        """By which fraction it had to hold."""
+        return self.asked.margin
+
+    @property
+    def features(self) -> Features:
+        """Names and scales of the features, and what was allowed."""
+        return self.asked.features
 
     @property
     def valid(self) -> Tensor:

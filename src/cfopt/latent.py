@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from cfopt._batch import ROWS, Batch
 from cfopt.features import Features
 from cfopt.generative.base import GenerativeModel
 from cfopt.limits import Limits
@@ -15,7 +16,7 @@ from cfopt.problems.base import same_decision
 
 
 @dataclass(frozen=True)
-class LatentSpace:
+class LatentSpace(Batch):
     """Codes instead of contexts, and how plausible they are.
 
     Arguments:
@@ -25,16 +26,12 @@ class LatentSpace:
     """
 
     model: GenerativeModel
-    codes: Tensor
+    codes: Tensor = field(metadata=ROWS)
     plausibility: Plausibility | None = None
-
-    def __getitem__(self, rows: Tensor) -> LatentSpace:
-        """The space of some rows."""
-        return replace(self, codes=self.codes[rows])
 
 
 @dataclass(frozen=True, eq=False)
-class Codes:
+class Codes(Batch):
     """What a latent explanation knows beside the contexts.
 
     Arguments:
@@ -44,14 +41,10 @@ class Codes:
         decision: what the pipeline decides there, before any search, `(B, m)`.
     """
 
-    z0: Tensor
-    z: Tensor
-    reconstruction: Tensor
-    decision: Tensor
-
-    def __getitem__(self, rows: Tensor) -> Codes:
-        """Those of some rows."""
-        return Codes(self.z0[rows], self.z[rows], self.reconstruction[rows], self.decision[rows])
+    z0: Tensor = field(metadata=ROWS)
+    z: Tensor = field(metadata=ROWS)
+    reconstruction: Tensor = field(metadata=ROWS)
+    decision: Tensor = field(metadata=ROWS)
 
     def moved(self, factual: Tensor) -> Tensor:
         """Where the model alone, not the search, changes the decision: `(B, m) -> (B,)`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -10,6 +12,7 @@ from cfopt.contexts import Contexts
 from cfopt.explanation import Explanation
 from cfopt.latent import Codes
 from cfopt.problems.base import Problem
+from cfopt.question import Question
 from cfopt.task import Task
 from cfopt.types import Points, Status
 from cfopt.verify import Proof, Verdict
@@ -103,8 +106,15 @@ class Ledger:
         self._bound[rows.cpu()] = proof.bound
         self._clashes |= {int(rows[i]): clash for i, clash in proof.clashes.items()}
 
-    def close(self, task: Task) -> Explanation:
+    def close(self, task: Task, question: Question) -> Explanation:
         """The finished explanation."""
+        asked = replace(
+            question,
+            criterion=task.criterion,
+            features=self.contexts.features,
+            generative=None,
+            reference=None,
+        )
         x, like = self._x, self.contexts.x
         dead = torch.tensor([status is Status.REJECTED for status in self._status])
         loss = self._loss.masked_fill(dead, torch.nan).to(x)
@@ -131,10 +141,8 @@ class Ledger:
             decision=self._decision.to(x),
             costs_before=self.costs,
             costs=self._costs.to(x),
-            criterion=task.criterion,
-            margin=task.margin,
+            asked=asked,
             sense=self.problem.sense,
-            features=self.contexts.features,
             labels=self.contexts.labels,
             traces=traces if self._traces else (),
             problem=self.problem,

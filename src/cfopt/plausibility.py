@@ -14,6 +14,7 @@ import torch
 from scipy.special import gammainc
 from torch import Tensor
 
+from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.types import Array
 
@@ -74,6 +75,7 @@ class Plausibility(ABC):
         """A positive semidefinite model of each code's Hessian: `(B, n) -> (B, n, n)`."""
 
 
+@registry.plausibilities.register
 @dataclass(frozen=True)
 class Sphere(Plausibility):
     """The squared distance to the sphere of typical codes, `beta (|z| - C_n)^2`: the paper's."""
@@ -91,6 +93,7 @@ class Sphere(Plausibility):
         return 2 * self.beta * direction[:, :, None] * direction[:, None, :]
 
 
+@registry.plausibilities.register
 @dataclass(frozen=True)
 class LogLikelihood(Plausibility):
     """The prior's negative log-likelihood up to scale and constant, `beta |z|^2`."""

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.features import check_scale
 from cfopt.types import Array
@@ -46,6 +47,11 @@ class Proximity(ABC):
         object.__setattr__(bound, "scale", scale.to(contexts.device, contexts.dtype))
         return bound
 
+    @property
+    def words(self) -> str:
+        """How it measures, to follow "measured"; "" for the distance that everyone expects."""
+        return f"by {type(self).__name__}"
+
     def __call__(self, x: Tensor, origin: Tensor) -> Tensor:
         """The distance of each row: `(B, ...), (B, ...) -> (B,)`."""
         return self.evaluate(x, origin)[0]
@@ -68,9 +74,15 @@ class Proximity(ABC):
         return gradient if self.scale is None else gradient / cast(Tensor, self.scale)
 
 
+@registry.proximities.register
 @dataclass(frozen=True)
 class L2(Proximity):
     """The squared Euclidean distance, `|(x - x0) / scale|^2`: the paper's choice."""
+
+    @property
+    def words(self) -> str:
+        """How it measures."""
+        return ""
 
     def evaluate(self, x: Tensor, origin: Tensor) -> tuple[Tensor, Tensor]:
         """`|c|^2` and `2 c / scale` of the scaled change c."""
@@ -78,6 +90,7 @@ class L2(Proximity):
         return change.square().flatten(1).sum(1), self._unscaled(2 * change)
 
 
+@registry.proximities.register
 @dataclass(frozen=True)
 class Latent(Proximity):
     """The distance between codes instead of contexts (Section 4.1), for latent searches.
@@ -95,6 +108,11 @@ class Latent(Proximity):
         if not isinstance(self.of, L2 | L1):
             raise InputError(f"Latent needs a proximity such as L2(), got {self.of!r:.80}.")
 
+    @property
+    def words(self) -> str:
+        """How it measures."""
+        return "between codes" + (f", {self.of.words}" if self.of.words else "")
+
     def bind(self, contexts: Tensor) -> Self:
         """This proximity with its scale on the codes' device and in their dtype."""
         return replace(self, of=self.of.bind(contexts))
@@ -104,9 +122,15 @@ class Latent(Proximity):
         return self.of.evaluate(x, origin)
 
 
+@registry.proximities.register
 @dataclass(frozen=True)
 class L1(Proximity):
     """The sum of absolute changes, `|(x - x0) / scale|_1`."""
+
+    @property
+    def words(self) -> str:
+        """How it measures."""
+        return "by L1, the sum of all changes"
 
     def evaluate(self, x: Tensor, origin: Tensor) -> tuple[Tensor, Tensor]:
         """`|c|_1` and `sign(c) / scale` of the scaled change c."""

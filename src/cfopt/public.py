@@ -3,7 +3,6 @@
 from cfopt import metrics, problems
 from cfopt.affine import Affine
 from cfopt.certificate import Certificate, Clash
-from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
 from cfopt.errors import CfoptError, InputError, MissingExtraError, PredictorError, SolverError
 from cfopt.explain import explain
 from cfopt.explanation import Explanation
@@ -14,6 +13,7 @@ from cfopt.pipeline import Pipeline
 from cfopt.plausibility import LogLikelihood, Plausibility, Sphere
 from cfopt.problems import Problem
 from cfopt.proximity import L1, L2, Latent, Proximity
+from cfopt.question import Absolute, Contrastive, Criterion, Epsilon, Question, Relative
 from cfopt.search import (
     MDMM,
     Auto,
@@ -39,6 +39,7 @@ __all__ = [
     "CfoptError",
     "Clash",
     "ClosedForm",
+    "Contrastive",
     "Counting",
     "Criterion",
     "CuttingPlane",
@@ -61,6 +62,7 @@ __all__ = [
     "Progress",
     "Proximity",
     "Quantifier",
+    "Question",
     "Relative",
     "Search",
     "Sense",

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from cfopt import registry
 from cfopt.certificate import Clash
-from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
 from cfopt.errors import InputError
 from cfopt.explanation import Explanation
 from cfopt.features import Features, LinearLimit
 from cfopt.latent import Codes
 from cfopt.problems.base import Problem
+from cfopt.question import Criterion, Question
 from cfopt.types import Sense, Status
 
+#: What a question holds beside criterion and features, and where its class is found.
+_NOUNS = {
+    "proximity": registry.proximities,
+    "plausibility": registry.plausibilities,
+    "search": registry.searches,
+}
 _FORMAT = "cfopt explanation 1"
 _FLOATS = ("x0", "x", "loss", "violation", "factual", "decision", "costs_before", "costs")
 _WHOLE = {"tie": torch.bool, "steps": torch.long, "solves": torch.long, "passes": torch.long}
-_CONTRASTIVE: dict[str, type[Relative] | type[Absolute]] = {
-    "relative": Relative,
-    "absolute": Absolute,
-}
 
 
 def to_dict(explanation: Explanation) -> dict[str, Any]:
@@ -35,8 +39,8 @@ def to_dict(explanation: Explanation) -> dict[str, Any]:
     columns["distance"] = _plain(e.distance)
     columns["bound"] = _plain(e.bound)  # None stands for "nothing proved", and for infinity
     columns["valid"] = _plain(e.valid)
-    if e.criterion.contrasts:
-        columns["alternative"] = _plain(e.alternative)
+    asked = {name: getattr(e.criterion, name) for name in e.criterion.row_fields()}
+    columns |= {name: _plain(values) for name, values in asked.items()}
     rows = [
         {"label": _label(e, i), "status": str(e.status[i]), "message": e.message[i]}
         | {"method": e.method[i], "clash": clash_to_dict(e.clash[i])}
@@ -45,14 +49,18 @@ def to_dict(explanation: Explanation) -> dict[str, Any]:
     ]
     return {
         "format": _FORMAT,
-        "criterion": _describe(e.criterion),
+        "criterion": e.criterion.to_dict(),
         "margin": e.margin,
+        "proximity": _noun_to_dict(e.asked.proximity),
+        "plausibility": _noun_to_dict(e.asked.plausibility),
+        "search": _noun_to_dict(e.asked.search),
         "sense": str(e.sense),
         "problem": None if e.problem is None else type(e.problem).__name__,
         "dtype": str(e.x.dtype).removeprefix("torch."),
         "features": _features_to_dict(e.features),
         "labelled": e.labels is not None,
-        "shapes": {name: list(getattr(e, name).shape[1:]) for name in _FLOATS},
+        "shapes": {name: list(getattr(e, name).shape[1:]) for name in _FLOATS}
+        | {name: list(values.shape[1:]) for name, values in asked.items()},
         "rows": rows,
         "latent": None if e.latent is None else _latent_to_dict(e.latent),
     }
@@ -62,6 +70,7 @@ def from_dict(content: Any, problem: Problem | None = None) -> Explanation:
     """The explanation that `to_dict` described."""
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise InputError(f"Not an explanation of cfopt: the document needs format {_FORMAT!r}.")
+    _check_kind(content.get("criterion"))
     try:
         rows = content["rows"]
         dtype = getattr(torch, content["dtype"])
@@ -83,10 +92,13 @@ def from_dict(content: Any, problem: Problem | None = None) -> Explanation:
             method=tuple(row["method"] for row in rows),
             clash=tuple(clash_from_dict(row["clash"]) for row in rows),
             bound=_bounds(rows, dtype),
-            criterion=_criterion(content["criterion"], rows, dtype, shapes["factual"][0]),
-            margin=float(content["margin"]),
+            asked=Question(
+                _criterion(content["criterion"], rows, dtype, shapes),
+                float(content["margin"]),
+                **{name: _noun(content.get(name)) for name in _NOUNS},
+                features=_features(content["features"]),
+            ),
             sense=Sense(content["sense"]),
-            features=_features(content["features"]),
             labels=tuple(row["label"] for row in rows) if content["labelled"] else None,
             problem=problem,
             latent=_latent(content["latent"]),
@@ -197,19 +209,71 @@ def _label(explanation: Explanation, row: int) -> Any:
     return label if isinstance(label, (int, float, str)) else explanation.label(row)
 
 
-def _describe(criterion: Criterion) -> dict[str, Any]:
-    if isinstance(criterion, Epsilon):
-        return {"kind": "epsilon", "epsilon": criterion.epsilon}
-    return {"kind": type(criterion).__name__.lower()}
+def _check_kind(content: Any) -> None:
+    """Raise InputError if the criterion is one that is not known here: the file is in order."""
+    kind = content.get("kind") if isinstance(content, dict) else None
+    if isinstance(kind, str):
+        try:
+            registry.criteria.find(kind)
+        except InputError as error:
+            raise InputError(
+                f"{error} Import the module that registers it before you read the file."
+            ) from error
 
 
 def _criterion(
-    content: dict[str, Any], rows: list[Any], dtype: torch.dtype, width: int
+    content: dict[str, Any], rows: list[Any], dtype: torch.dtype, shapes: dict[str, list[int]]
 ) -> Criterion:
-    if content["kind"] == "epsilon":
-        return Epsilon(content["epsilon"])
-    alternative = _tensor([row["alternative"] for row in rows], dtype)
-    return _CONTRASTIVE[content["kind"]](alternative.reshape(len(rows), width))
+    kind = registry.criteria.find(content["kind"])
+    own = {
+        name: _tensor([row[name] for row in rows], dtype).reshape(
+            len(rows), *shapes.get(name, shapes["factual"])
+        )
+        for name in kind.row_fields()
+    }
+    return Criterion.from_dict(content, own)
+
+
+def _noun_to_dict(one: Any) -> dict[str, Any] | None:
+    """A registered dataclass as its name and fields; of anything else, what it looks like."""
+    if one is None:
+        return None
+    names = ((noun, known.name_of(type(one))) for noun, known in _NOUNS.items())
+    noun, name = next(((noun, name) for noun, name in names if name), ("text", repr(one)[:1000]))
+    if noun == "text" or not is_dataclass(one):
+        return {noun: name}
+    return {noun: name} | {
+        entry.name: _value(getattr(one, entry.name)) for entry in fields(one) if entry.init
+    }
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return _finite(value.tolist())
+    if is_dataclass(value):
+        return _noun_to_dict(value)
+    value = value.item() if isinstance(value, np.generic) else value
+    plain = isinstance(value, (bool, int, float, str, type(None)))
+    return _finite(value) if plain else repr(value)[:1000]
+
+
+def _noun(content: dict[str, Any] | None) -> Any:
+    """What `_noun_to_dict` described; None where its class is not known here."""
+    content = content or {}
+    found = next(((noun, content[noun]) for noun in _NOUNS if noun in content), None)
+    if found is None or found[1] not in _NOUNS[found[0]].names():
+        return None
+    kind = _NOUNS[found[0]].find(found[1])
+    usual = {entry.name: entry.default for entry in fields(kind)} if is_dataclass(kind) else {}
+    given = {
+        key: _noun(value) if isinstance(value, dict) else value
+        for key, value in content.items()
+        if key != found[0]
+    }
+    for key, default in usual.items():
+        if isinstance(default, Enum):
+            given[key] = type(default)(given[key])
+    return kind(**given)
 
 
 def _plain(tensor: Tensor) -> list[Any]:

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from cfopt.criteria import Absolute, Criterion
 from cfopt.domain import Domain
 from cfopt.latent import LatentSpace
 from cfopt.pipeline import Pipeline
 from cfopt.problems.base import Solved, same_decision
 from cfopt.proximity import Latent, Proximity
+from cfopt.question import Criterion
 from cfopt.types import Quantifier, Sense
 
 #: A criterion holds when h exceeds 0 by no more than this part of `sum_j |price_j d_j|`.
@@ -225,29 +225,11 @@ class Task:
         return Solved(decisions, solved.failures, solved.shortfall)
 
     def rival(self, prices: Tensor, optimum: Solved | None = None) -> Solved:
-        """The decision against which the criterion is measured: `(B, m) -> Solved`.
-
-        The optimum; but where an alternative must win by a margin and is the optimum already, the
-        best other decision.
-        """
+        """The decision against which the criterion is measured: `(B, m) -> Solved`."""
         if not self.calls_solver:
             return Solved(self.factual, {})
         solved = self.optimum(prices) if optimum is None else optimum
-        if self.margin == 0 or not isinstance(self.criterion, Absolute):
-            return solved
-        alternative = self.criterion.alternative
-        reached = same_decision(solved.decisions, alternative).nonzero().flatten()
-        if not len(reached):
-            return solved
-        problem = self.pipeline.problem
-        costs = problem.sense.sign * prices[reached]
-        others = problem.runner_up(costs, alternative[reached])
-        decisions = solved.decisions.index_copy(0, reached, others.decisions)
-        lost = {int(reached[row]): reason for row, reason in others.failures.items()}
-        shortfall = solved.shortfall
-        if shortfall is not None and others.shortfall is not None:
-            shortfall = shortfall.index_copy(0, reached, others.shortfall)
-        return Solved(decisions, solved.failures | lost, shortfall)
+        return self.criterion.rival(self.pipeline.problem, prices, solved, self.margin)
 
     def direction(self, prices: Tensor, rival: Tensor) -> Tensor:
         """The d of `h = <prices, d> <= 0`, the margin included: `(B, m), (B, m) -> (B, m)`.
@@ -332,15 +314,8 @@ class Task:
         return replace(self, pipeline=Pipeline(self.pipeline.predictor, problem.exact()))
 
     def ties(self, prices: Tensor, optimum: Tensor) -> Tensor:
-        """Whether a valid row is valid by equality only: `(B, m), (B, m) -> (B,)`.
-
-        For an absolute explanation: the solver returned another decision of the same value. For
-        the others: both sides of the criterion, margin apart, are level.
-        """
-        if isinstance(self.criterion, Absolute):
-            return ~same_decision(optimum, self.criterion.alternative)
-        terms = prices * self.criterion.direction(prices, optimum, self.factual)
-        return terms.sum(1).abs() <= TOLERANCE * terms.abs().sum(1)
+        """Whether a valid row is valid by equality only: `(B, m), (B, m) -> (B,)`."""
+        return self.criterion.ties(prices, optimum, self.factual, TOLERANCE)
 
     def on_host(self) -> Task:
         """The same task for verification: decisions in float64 on the CPU, optima proven."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cfopt._batch import ROWS, Batch
 from cfopt.errors import InputError
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Quantifier(StrEnum):
 
 
 @dataclass(frozen=True)
-class Points:
+class Points(Batch):
     """The contexts in which a search ended, for some rows of its task.
 
     Arguments:
@@ -84,16 +85,16 @@ class Points:
         traces: loss, h and lambda of each step, `(steps, 3)` a row; empty unless asked for.
     """
 
-    rows: Tensor
-    x: Tensor
-    found: Tensor
-    steps: Tensor
-    solves: Tensor
-    passes: Tensor
-    notes: tuple[str, ...] = ()
-    methods: tuple[str, ...] = ()
-    certificates: tuple[Certificate | None, ...] = ()
-    traces: tuple[Tensor, ...] = ()
+    rows: Tensor = field(metadata=ROWS)
+    x: Tensor = field(metadata=ROWS)
+    found: Tensor = field(metadata=ROWS)
+    steps: Tensor = field(metadata=ROWS)
+    solves: Tensor = field(metadata=ROWS)
+    passes: Tensor = field(metadata=ROWS)
+    notes: tuple[str, ...] = field(default=(), metadata=ROWS)
+    methods: tuple[str, ...] = field(default=(), metadata=ROWS)
+    certificates: tuple[Certificate | None, ...] = field(default=(), metadata=ROWS)
+    traces: tuple[Tensor, ...] = field(default=(), metadata=ROWS)
 
     def __post_init__(self) -> None:
         for name, nothing in (("notes", ""), ("methods", ""), ("certificates", None)):
@@ -103,18 +104,6 @@ class Points:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, order: Tensor) -> Points:
-        """Some of the rows, by index."""
-        index = order.tolist()
-        tensors = ("rows", "x", "found", "steps", "solves", "passes")
-        return Points(
-            **{name: getattr(self, name)[order] for name in tensors},
-            notes=tuple(self.notes[i] for i in index),
-            methods=tuple(self.methods[i] for i in index),
-            certificates=tuple(self.certificates[i] for i in index),
-            traces=tuple(self.traces[i] for i in index) if self.traces else (),
-        )
-
     def all_traces(self) -> tuple[Tensor, ...]:
         """A trace for each row, empty ones where none were kept."""
         return self.traces or (torch.empty((0, 3), dtype=self.x.dtype),) * len(self)
@@ -122,15 +111,9 @@ class Points:
     @staticmethod
     def gather(parts: list[Points]) -> Points:
         """Join finished rows and put them back into the order of the task."""
-        tensors = ("rows", "x", "found", "steps", "solves", "passes")
-        traced = any(part.traces for part in parts)
-        joined = Points(
-            **{name: torch.cat([getattr(part, name) for part in parts]) for name in tensors},
-            notes=tuple(note for part in parts for note in part.notes),
-            methods=tuple(method for part in parts for method in part.methods),
-            certificates=tuple(proof for part in parts for proof in part.certificates),
-            traces=tuple(trace for part in parts for trace in part.all_traces()) if traced else (),
-        )
+        if any(part.traces for part in parts):
+            parts = [replace(part, traces=part.all_traces()) for part in parts]
+        joined = Points.concat(parts)
         return joined[joined.rows.argsort()]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cfopt.errors import InputError
-from cfopt.running.names import nearest
+from cfopt.names import nearest
 from cfopt_paper.departures import Departures
 from cfopt_paper.experiment import Experiment
 from cfopt_paper.map_alpha import AlphaLoss, AlphaRegret

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from cfopt.errors import InputError
-from cfopt.running.names import nearest
+from cfopt.names import nearest
 
 SOURCE = "Vivier-Ardisson, Forel, Parmentier and Vidal, CF-OPT, ICML 2024; read off the plots"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cfopt.errors import InputError
-from cfopt.running.names import nearest
+from cfopt.names import nearest
 
 
 @dataclass(frozen=True)

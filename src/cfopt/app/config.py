@@ -1,120 +1,267 @@
-"""The configuration of a run: a TOML file as frozen dataclasses. Nothing is loaded yet."""
+"""The configuration of a run: a TOML file as typed tables. No model is loaded yet."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
-from cfopt.app.section import Section, read_toml
+import numpy as np
+from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo, create_model
+
+from cfopt import registry
+from cfopt.app.schema import Table, TableError, build, kind_of, member, settings_of
+from cfopt.app.trust import Trust
+from cfopt.errors import InputError
+from cfopt.features import Features, LinearLimit
+from cfopt.plausibility import Plausibility
+from cfopt.proximity import L2, Proximity
+from cfopt.question import Criterion
+from cfopt.search import Auto, Search
 
 #: No result depends on these.
 _IRRELEVANT = ("title", "output", "training")
-_CRITERIA = ("Relative", "Absolute", "Epsilon")
-_SECTIONS = (
-    *("title", "predictor", "problem", "contexts", "features", "criterion", "proximity", "search"),
-    *("generative", "reference", "run", "output", "training"),
-)
 
 
-@dataclass(frozen=True)
-class ModelSource:
-    """Where a module comes from.
+def _path(given: Any, info: ValidationInfo) -> Path:
+    """A file or folder, from the configuration's own folder; whether it exists is not asked."""
+    if not isinstance(given, str):
+        raise TableError(f"{info.field_name} needs text, got {given!r:.60}.")
+    folder: Path = (info.context or {})["folder"]
+    return folder / Path(given).expanduser()
 
-    Arguments:
-        section: where the configuration says so, for messages.
-        built: the import path of its class or of a function that builds it, None for an archive.
-        arguments: of that class.
-        weights: the file of its weights; None for a class that loads its own.
-        archive: a `torch.export` archive, in place of all that.
-        affine: whether its owner declares it to be affine.
-    """
 
-    section: Section
-    built: str | None = None
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    weights: Path | None = None
-    archive: Path | None = None
+File = Annotated[Path, PlainValidator(_path)]
+Class = Annotated[str | None, Field(alias="class")]
+
+
+class ModelSource(Table):
+    """Where a model comes from: a name or an import path, its arguments and its weights."""
+
+    kind: str | None = None
+    built: Class = None
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    weights: File | None = None
+    one_of: ClassVar[tuple[str, ...]] = ("kind", "class")
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return self.built or str(self.kind)
+
+
+class PredictorSource(ModelSource):
+    """Where the predictor comes from, and whether its owner declares it to be affine."""
+
+    archive: File | None = None
     affine: bool = False
+    one_of: ClassVar[tuple[str, ...]] = ("kind", "class", "archive")
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return super().name if self.archive is None else str(self.archive)
 
 
-@dataclass(frozen=True)
-class ProblemSource:
-    """Where a problem comes from.
+class GenerativeSource(ModelSource):
+    """Where the generative model comes from, and what its codes should be like."""
 
-    Arguments:
-        section: where the configuration says so.
-        kind: the name of a built-in problem, or None.
-        built: the import path of a class or function, or None.
-        file: an MPS or LP file, or None.
-        arguments: of whichever it is.
-        names: of the entries of a decision; None for those that the problem has itself.
-    """
+    plausibility: Annotated[
+        Plausibility | None, PlainValidator(partial(build, registry.plausibilities, None))
+    ] = None
 
-    section: Section
-    kind: str | None
-    built: str | None
-    file: Path | None
-    arguments: Mapping[str, Any]
+
+class ProblemSource(Table):
+    """Where the problem comes from: a name, an import path, or an MPS or LP file."""
+
+    kind: str | None = None
+    built: Class = None
+    file: File | None = None
+    arguments: dict[str, Any] = Field(default_factory=dict)
     names: list[Any] | None = None
+    one_of: ClassVar[tuple[str, ...]] = ("kind", "file", "class")
 
 
-@dataclass(frozen=True)
-class TableSource:
-    """Contexts in a file.
+def _rows(given: Any) -> Any:
+    if isinstance(given, list) and given and all(type(row) is int and row >= 0 for row in given):
+        return tuple(given)
+    if given is not None and not (type(given) is int and given > 0):
+        raise TableError(
+            f"rows needs how many rows, or a list of row numbers from 0; got {given!r:.60}."
+        )
+    return given
 
-    Arguments:
-        section: where the configuration says so.
-        file: CSV, Parquet or NumPy.
-        label: the column that says what rows are called, if any.
-        rows: the first so many, or those with these numbers; None for all.
-    """
 
-    section: Section
-    file: Path
+class TableSource(Table):
+    """Contexts in a CSV, Parquet or NumPy file: which rows, and the column with their labels."""
+
+    file: File
     label: str | None = None
-    rows: int | tuple[int, ...] | None = None
+    rows: Annotated[int | tuple[int, ...] | None, PlainValidator(_rows)] = None
 
 
-@dataclass(frozen=True)
-class Question:
-    """The criterion, and where its alternatives come from.
+class ReferenceSource(Table):
+    """A file of known contexts."""
+
+    file: File
+
+
+class Run(Table):
+    """How many rows are explained at once, at most; None for a default."""
+
+    batch: int | None = Field(default=None, ge=1)
+
+
+class Output(Table):
+    """What is written: the folder, and how many rows are drawn at most."""
+
+    folder: File | None = None
+    pictures: int = Field(default=12, ge=0)
+
+
+_Count = Annotated[int, Field(ge=1, lt=2**63)]
+
+
+class Loss(StrEnum):
+    """What a predictor is trained with."""
+
+    MSE = "MSE"
+    SPO = "SPO+"
+
+
+class TrainingSource(Table):
+    """What `cfopt train` needs to know."""
+
+    contexts: File | None = None
+    costs: File | None = None
+    loss: Annotated[Loss, BeforeValidator(partial(member, Loss))] = Loss.MSE
+    epochs: _Count = 100
+    learning_rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    batch_size: _Count = 32
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    alpha: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+
+
+class CriterionSource(Table):
+    """The criterion, and where its alternatives come from; its own fields are further keys.
 
     Arguments:
-        section: where the configuration says so.
-        kind: "Relative", "Absolute" or "Epsilon".
-        margin: by which the alternative must win.
-        epsilon: of Epsilon.
-        file: of alternatives.
+        margin: by which fraction it must hold.
+        alternatives: a file of decisions.
         decision_of_row: rows whose decisions are the alternatives: one for all, or one each.
         optimum_of_row: rows whose true optima are the alternatives; "own" for each its own.
         costs: the file of true costs.
     """
 
-    section: Section
-    kind: str
     margin: float = 0.0
-    epsilon: float | None = None
-    file: Path | None = None
+    alternatives: File | None = None
     decision_of_row: Any = None
     optimum_of_row: Any = None
-    costs: Path | None = None
+    costs: File | None = None
+    #: What is asked for.
+    target: ClassVar[type[Criterion]]
+
+    @classmethod
+    def known_keys(cls) -> list[str]:
+        """The keys that it may have: without an alternative, none that says where it is."""
+        hidden = () if cls.target.contrasts else (*cls.one_of, "costs")
+        return [key for key in super().known_keys() if key not in hidden]
+
+    @classmethod
+    def of(cls, given: Any, info: ValidationInfo) -> CriterionSource | None:
+        """What a table says; None if it names a class that waits for trust."""
+        kind = kind_of(registry.criteria, None, given, info)
+        if kind is None:
+            return None
+        if not (isinstance(kind, type) and issubclass(kind, Criterion)):
+            raise TableError(f"{given['class']!r} is not a criterion.")
+        read: CriterionSource = _criterion_table(kind).read(given, info.context)
+        if (read.costs is None) is not (read.optimum_of_row is None):
+            raise TableError("costs and optimum_of_row belong together: give both, or neither.")
+        return read
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The criterion's own fields."""
+        return self.given(*CriterionSource.model_fields)
 
 
-@dataclass(frozen=True)
-class Output:
-    """What is written, and in which pieces; no result depends on it.
+@cache
+def _criterion_table(kind: type[Criterion]) -> Any:
+    places = ("alternatives", "decision_of_row", "optimum_of_row") if kind.contrasts else ()
+    own = {"target": kind, "one_of": places, "__module__": __name__}
+    return settings_of(kind, kind.row_fields(), type("_Source", (CriterionSource,), own))
+
+
+def _features(given: Any, info: ValidationInfo) -> Features:
+    """Names, scales and limits, as the arguments of `Features`.
+
+    In `lower`, `upper` and coefficients, features without a name go by their number: "0", "1".
+    """
+    values = _Features.read(given, info.context).given()
+    for key in {"lower", "upper"} & set(values):
+        value = values[key] = _by_feature(values[key])
+        every = value.values() if isinstance(value, dict) else value
+        if any(isinstance(one, bool) for one in (every if np.iterable(every) else [every])):
+            raise TableError(f"{key} needs numbers, got true or false.")
+    limits = values.get("linear", [])
+    try:
+        values["linear"] = [
+            LinearLimit(_by_feature(one.coefficients), one.lower, one.upper) for one in limits
+        ]
+        return Features(**values)
+    except (InputError, TypeError) as error:
+        raise TableError(str(error)) from error
+
+
+class _Limit(Table):
+    coefficients: Any
+    lower: float = -np.inf
+    upper: float = np.inf
+
+
+_ENTRIES: dict[str, Any] = {one.name: (Any, None) for one in fields(Features)}
+_Features = create_model("_Features", __base__=Table, **_ENTRIES | {"linear": (list[_Limit], [])})
+
+
+def _by_feature(values: Any) -> Any:
+    """TOML has only text for keys: digits are the number of a feature."""
+    if not isinstance(values, dict):
+        return values
+    return {int(key) if key.isdigit() else key: value for key, value in values.items()}
+
+
+class Tables(Table):
+    """All tables of a configuration.
 
     Arguments:
-        folder: for the results.
         title: of the report.
-        pictures: how many rows are drawn, at most.
+        predictor, problem, contexts, criterion: what is to be explained, and what is asked.
+        features, proximity, search: the objects of these names.
+        generative: a model of plausible contexts, if any.
+        reference: a file of known contexts, if any.
+        run, output: in which pieces, and where to.
+        training: for `cfopt train`.
     """
 
-    folder: Path
-    title: str
-    pictures: int = 12
+    title: str | None = None
+    predictor: PredictorSource
+    problem: ProblemSource
+    contexts: TableSource
+    features: Annotated[Features, PlainValidator(_features)] = Features()
+    criterion: Annotated[CriterionSource, PlainValidator(CriterionSource.of)]
+    proximity: Annotated[Proximity, PlainValidator(partial(build, registry.proximities, L2))] = L2()
+    search: Annotated[Search, PlainValidator(partial(build, registry.searches, Auto))] = Auto()
+    generative: GenerativeSource | None = None
+    reference: ReferenceSource | None = None
+    run: Run = Run()
+    output: Output = Output()
+    training: TrainingSource = TrainingSource()
 
 
 @dataclass(frozen=True)
@@ -123,133 +270,67 @@ class Config:
 
     Arguments:
         path: of the file.
-        predictor, problem, contexts, question: what is to be explained.
-        features, proximity, search, plausibility: tables for the objects of these names.
-        generative: a model of plausible contexts, if any.
-        reference: a file of known contexts, if any.
-        batch: rows that are explained at once, at most; None for a default.
-        output: where to write what.
-        training: what `cfopt train` needs to know.
-        settings: the file as it was read, but for [output] and [training].
+        trust: whether what it names may execute code.
+        tables: what it says.
+        content: the file as it was read.
     """
 
     path: Path
-    predictor: ModelSource
-    problem: ProblemSource
-    contexts: TableSource
-    question: Question
-    features: Section
-    proximity: Section
-    search: Section
-    plausibility: Section
-    generative: ModelSource | None
-    reference: TableSource | None
-    batch: int | None
-    output: Output
-    training: Section
-    settings: Mapping[str, Any]
+    trust: Trust
+    tables: Tables
+    content: Mapping[str, Any]
+
+    @property
+    def title(self) -> str:
+        """The title of the report."""
+        return self.tables.title or self.path.stem
+
+    @property
+    def folder(self) -> Path:
+        """Where results go."""
+        return self.tables.output.folder or self.path.parent / "results"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What results depend on."""
+        return {key: value for key, value in self.content.items() if key not in _IRRELEVANT}
+
+    @contextmanager
+    def at(self, table: str) -> Iterator[None]:
+        """What is wrong within is said with its place in the file."""
+        try:
+            yield
+        except InputError as error:
+            place = f"{self.path}, [{table}]"
+            raise (
+                error if str(error).startswith(str(self.path)) else InputError(f"{place}: {error}")
+            ) from error
 
 
-def read_config(path: Path) -> Config:
-    """Read a configuration; whatever is unknown, missing or of the wrong kind is told."""
-    top = read_toml(path).only(*_SECTIONS)
-    generative = top.section("generative")
-    run = top.section("run").only("batch")
-    batch = run.take("batch", int, None)
-    if batch is not None and batch < 1:
-        raise run.error(f"batch needs to be at least 1, got {batch}.")
-    reference = top.section("reference").only("file")
-    return Config(
-        path=path,
-        predictor=_predictor(top.section("predictor")),
-        problem=_problem(top.section("problem")),
-        contexts=_contexts(top.section("contexts")),
-        question=_question(top.section("criterion")),
-        features=top.section("features"),
-        proximity=top.section("proximity"),
-        search=top.section("search"),
-        plausibility=generative.section("plausibility"),
-        generative=_generative(generative) if generative.content else None,
-        reference=TableSource(reference, reference.path("file")) if reference.content else None,
-        batch=batch,
-        output=_output(top.section("output"), path, top.take("title", str, path.stem)),
-        training=top.section("training"),
-        settings={k: v for k, v in top.content.items() if k not in _IRRELEVANT},
-    )
+def read_config(path: Path, trusted: bool | None = False) -> Config:
+    """Read a configuration; whatever is unknown, missing or of the wrong kind is an error.
+
+    Arguments:
+        path: of the file.
+        trusted: whether classes that can execute code may be used; None to leave them aside.
+    """
+    content = _read_toml(path)
+    trust = Trust(bool(trusted), path.parent)
+    context = {"folder": path.parent, "trust": None if trusted is None else trust}
+    try:
+        tables = Tables.read(content, context)
+    except TableError as mistake:
+        place = f"{path}, [{'.'.join(mistake.within)}]" if mistake.within else str(path)
+        raise InputError(f"{place}: {mistake}") from mistake
+    return Config(path, trust, tables, content)
 
 
-def _predictor(section: Section) -> ModelSource:
-    section.only("class", "arguments", "weights", "archive", "affine")
-    if section.one_of("class", "archive") == "class":
-        return _module(section)
-    section.only("archive", "affine")
-    archive, affine = section.path("archive"), section.take("affine", bool, False)
-    return ModelSource(section, archive=archive, affine=affine)
-
-
-def _generative(section: Section) -> ModelSource:
-    return _module(section.only("class", "arguments", "weights", "plausibility"))
-
-
-def _module(section: Section) -> ModelSource:
-    return ModelSource(
-        section,
-        section.take("class", str),
-        section.take("arguments", dict, {}),
-        section.path_if_any("weights"),
-        affine=section.take("affine", bool, False),
-    )
-
-
-def _problem(section: Section) -> ProblemSource:
-    section.only("kind", "file", "class", "arguments", "names")
-    how = section.one_of("kind", "file", "class")
-    return ProblemSource(
-        section,
-        section.take("kind", str) if how == "kind" else None,
-        section.take("class", str) if how == "class" else None,
-        section.path_if_any("file"),
-        section.take("arguments", dict, {}),
-        section.take("names", list, None),
-    )
-
-
-def _contexts(section: Section) -> TableSource:
-    rows = section.only("file", "label", "rows").any("rows")
-    if isinstance(rows, list) and rows and all(type(row) is int and row >= 0 for row in rows):
-        rows = tuple(rows)
-    elif rows is not None and not (type(rows) is int and rows > 0):
-        raise section.error(
-            f"rows needs how many rows, or a list of row numbers from 0; got {rows!r:.60}."
-        )
-    return TableSource(section, section.path("file"), section.take("label", str, None), rows)
-
-
-def _question(section: Section) -> Question:
-    section.only(
-        "kind", "margin", "epsilon", "alternatives", "decision_of_row", "optimum_of_row", "costs"
-    )
-    kind = section.pick("criterion", section.take("kind", str), _CRITERIA)
-    margin = section.take("margin", float, 0.0)
-    if kind == "Epsilon":
-        section.only("kind", "margin", "epsilon")
-        return Question(section, kind, margin, epsilon=section.take("epsilon", float))
-    how = section.one_of("alternatives", "decision_of_row", "optimum_of_row")
-    section.only("kind", "margin", how, *(["costs"] if how == "optimum_of_row" else []))
-    return Question(
-        section,
-        kind,
-        margin,
-        file=section.path_if_any("alternatives"),
-        decision_of_row=section.any("decision_of_row"),
-        optimum_of_row=section.any("optimum_of_row"),
-        costs=section.path("costs") if how == "optimum_of_row" else None,
-    )
-
-
-def _output(section: Section, path: Path, title: str) -> Output:
-    pictures = section.only("folder", "pictures").take("pictures", int, 12)
-    if pictures < 0:
-        raise section.error(f"pictures needs to be at least 0, got {pictures}.")
-    folder = section.path_if_any("folder")
-    return Output(path.parent / "results" if folder is None else folder, title, pictures)
+def _read_toml(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise InputError(f"There is no configuration {path}. `cfopt init` writes an example.")
+    try:
+        # Some editors begin a file with a mark of its encoding.
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    # Beside its own errors: numbers with too many digits, tables within tables without end.
+    except (ValueError, RecursionError, OSError) as error:
+        raise InputError(f"{path} is not a TOML file: {error}.") from error

@@ -6,27 +6,29 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 
-from cfopt import problems, weights
+from cfopt import registry, weights
 from cfopt.affine import Affine
-from cfopt.app.config import ModelSource, ProblemSource
-from cfopt.app.section import Section
+from cfopt.app.config import ModelSource, PredictorSource, ProblemSource
 from cfopt.app.tables import read_numbers
 from cfopt.app.trust import Trust, is_known
 from cfopt.errors import InputError
+from cfopt.generative.base import GenerativeModel, check_attributes
 from cfopt.problems import MILP, Problem, PyEPOProblem
+from cfopt.registry import Registry
 
 T = TypeVar("T")
 _PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".bin", ".ckpt")
-_BUILT_IN = ("GridShortestPath", "TerrainShortestPath", "Knapsack", "Finite", "MILP")
 
 
-def build_module(source: ModelSource, trust: Trust, *, with_weights: bool = True) -> nn.Module:
-    """A predictor or a generative model in eval mode, with its weights.
+def build_predictor(
+    source: PredictorSource, trust: Trust, *, with_weights: bool = True
+) -> Callable[[Tensor], Tensor]:
+    """The predictor, in eval mode, with its weights.
 
     Arguments:
         source: class, arguments and weights, or an archive.
@@ -34,36 +36,60 @@ def build_module(source: ModelSource, trust: Trust, *, with_weights: bool = True
         with_weights: False for a model that is yet to be trained.
     """
     if source.archive is not None:
-        return _declared(source, _load_archive(source, source.archive, trust))
-    assert source.built is not None
-    found = trust.find(source.section, source.built)
-    # Forked: first weights are drawn at random, and the caller's random numbers stay as is.
-    with torch.random.fork_rng(devices=[]):
-        model = _call(found, source.section, source.built, source.arguments)
-    if not isinstance(model, nn.Module):
-        raise source.section.error(
-            f"{source.built!r} needs to build a torch.nn.Module, got {type(model).__name__}."
+        model: Any = _load_archive(source.archive, trust)
+    else:
+        model = _build(registry.predictors, source, trust, with_weights)
+    if not callable(model):
+        raise InputError(
+            f"{source.name!r} needs to build a torch.nn.Module, or another function of contexts; "
+            f"got {type(model).__name__}."
         )
-    if source.weights is not None and with_weights:
-        _load(model, source.weights, source, trust)
-    elif with_weights and list(model.parameters()) and (not trust.given or is_known(found)):
-        raise source.section.error("weights is missing: the model would have random ones.")
-    return _declared(source, model.eval())
-
-
-def _declared(source: ModelSource, model: nn.Module) -> nn.Module:
     return Affine(model) if source.affine else model
 
 
-def _load_archive(source: ModelSource, path: Path, trust: Trust) -> nn.Module:
-    _check_file(source.section, path)
-    trust.need(source.section, f"{path} is a torch.export archive, which can execute code")
+def build_generative(
+    source: ModelSource, trust: Trust, *, with_weights: bool = True
+) -> GenerativeModel:
+    """A generative model: a module in eval mode with its weights, or anything that is one.
+
+    Arguments:
+        source: class, arguments and weights.
+        trust: for classes and files that can execute code.
+        with_weights: False for a model that is yet to be trained.
+    """
+    model = _build(registry.generative_models, source, trust, with_weights)
+    check_attributes(model)
+    return cast(GenerativeModel, model)
+
+
+def _build(known: Registry, source: ModelSource, trust: Trust, with_weights: bool) -> Any:
+    found = trust.find(source.built) if source.built else known.find(str(source.kind))
+    # Forked: first weights are drawn at random, and the caller's random numbers stay as is.
+    with torch.random.fork_rng(devices=[]):
+        model = _call(found, source.name, source.arguments)
+    if not isinstance(model, nn.Module):
+        if source.weights is not None:
+            raise InputError(
+                f"weights are for a torch.nn.Module; {source.name!r} builds a "
+                f"{type(model).__name__}, which needs to load its own."
+            )
+        return model
+    if source.weights is not None and with_weights:
+        _load(model, source.weights, source.name, trust)
+    elif with_weights and list(model.parameters()) and is_known(found):
+        raise InputError("weights is missing: the model would have random ones.")
+    return model.eval()
+
+
+def _load_archive(path: Path, trust: Trust) -> nn.Module:
+    _check_file(path)
+    trust.need(f"{path} is a torch.export archive, which can execute code")
     try:
         with _silent("torch.export"):
             return torch.export.load(path).module()
     # Any: a damaged archive raises whatever.
     except Exception as error:
-        raise source.section.error(f"{path} is no torch.export archive: {_line(error)}") from error
+        raise InputError(f"{path} is not a torch.export archive: {_line(error)}") from error
 
 
 @contextmanager
@@ -77,13 +103,13 @@ def _silent(name: str) -> Iterator[None]:
         logger.disabled = disabled
 
 
-def _load(model: nn.Module, path: Path, source: ModelSource, trust: Trust) -> None:
+def _load(model: nn.Module, path: Path, name: str, trust: Trust) -> None:
     """Weights into a model, which takes their precision."""
-    _check_file(source.section, path)
-    tensors = _tensors(path, source.section, trust)
-    broken = [name for name, t in tensors.items() if not bool(t.isfinite().all())]
+    _check_file(path)
+    tensors = _tensors(path, trust)
+    broken = [key for key, t in tensors.items() if not bool(t.isfinite().all())]
     if broken:
-        raise source.section.error(
+        raise InputError(
             f"the weights in {path} are not all finite: {broken[0]} has NaN or infinite values."
         )
     kinds = {t.dtype for t in tensors.values() if t.is_floating_point()}
@@ -93,19 +119,13 @@ def _load(model: nn.Module, path: Path, source: ModelSource, trust: Trust) -> No
         model.load_state_dict(tensors)
     except (RuntimeError, TypeError) as error:
         reason = "; ".join(part.strip() for part in str(error).splitlines()[1:3]) or str(error)
-        raise source.section.error(
-            f"the weights in {path} do not fit {source.built}: {reason:.300}"
-        ) from error
+        raise InputError(f"the weights in {path} do not fit {name}: {reason:.300}") from error
 
 
-def _tensors(path: Path, section: Section, trust: Trust) -> dict[str, Tensor]:
+def _tensors(path: Path, trust: Trust) -> dict[str, Tensor]:
     if path.suffix.lower() not in _PICKLES:
-        try:
-            return weights.read(path)[0]
-        except InputError as error:
-            raise section.error(str(error)) from error
+        return weights.read(path)[0]
     trust.need(
-        section,
         f"{path} is a pickle, which can execute code on loading; convert it with "
         "safetensors.torch.save_file",
     )
@@ -113,9 +133,9 @@ def _tensors(path: Path, section: Section, trust: Trust) -> dict[str, Tensor]:
         content: Any = torch.load(path, map_location="cpu", weights_only=True)
     # Any: a damaged file raises whatever.
     except Exception as error:
-        raise section.error(f"{path} holds no state dict: {_line(error)}") from error
+        raise InputError(f"{path} holds no state dict: {_line(error)}") from error
     if not isinstance(content, dict) or not all(isinstance(v, Tensor) for v in content.values()):
-        raise section.error(
+        raise InputError(
             f"{path} needs to hold a state dict, tensors by their names; got "
             f"{type(content).__name__} of {_kinds(content)}."
         )
@@ -142,66 +162,60 @@ def build_problem(source: ProblemSource, trust: Trust) -> Problem:
     if source.names is None:
         return problem
     if problem.cached_scene.named_by_places:
-        raise source.section.error(
-            "names cannot be given: routes are told by the places they pass."
-        )
+        raise InputError("names cannot be given: routes are named by the places they pass.")
     try:
         return problem.named(source.names)
     except InputError as error:
-        raise source.section.error(f"names: {error}") from error
+        raise InputError(f"names: {error}") from error
 
 
 def _problem(source: ProblemSource, trust: Trust) -> Problem:
-    section = source.section
     if source.file is not None:
-        _check_file(section, source.file)
-        return _call(MILP.from_file, section, "MILP.from_file", source.arguments, source.file)
-    if source.kind is not None:
-        name = section.pick("problem", source.kind, _BUILT_IN)
-        built: Callable[..., Any] = getattr(problems, name)
-    else:
-        assert source.built is not None
-        name, built = source.built, trust.find(section, source.built)
-    arguments = {key: _argument(section, value) for key, value in source.arguments.items()}
-    problem = _call(built, section, name, arguments)
+        _check_file(source.file)
+        return _call(MILP.from_file, "MILP.from_file", source.arguments, source.file)
+    built = trust.find(source.built) if source.built else registry.problems.find(str(source.kind))
+    name = source.built or built.__name__
+    arguments = {key: _argument(trust.folder, value) for key, value in source.arguments.items()}
+    problem = _call(built, name, source.arguments, **arguments)
     if isinstance(problem, Problem):
         return problem
     try:
         return PyEPOProblem(problem)
     except InputError as error:
-        raise section.error(f"{name!r} needs to build a Problem: {error}") from error
+        raise InputError(f"{name!r} needs to build a Problem: {error}") from error
 
 
-def _argument(section: Section, value: Any) -> Any:
+def _argument(folder: Path, value: Any) -> Any:
     if isinstance(value, dict) and value.keys() == {"file"}:
-        return read_numbers(section.file.parent / str(value["file"]))
+        return read_numbers(folder / str(value["file"]))
     return value
 
 
 def _call(
-    built: Callable[..., T],
-    section: Section,
-    name: str,
-    arguments: Mapping[str, Any],
-    *first: Any,
+    built: Callable[..., T], name: str, written: Mapping[str, Any], *first: Any, **given: Any
 ) -> T:
-    """What a class or function makes of its arguments."""
+    """What a class or function makes of its arguments.
+
+    Arguments:
+        built: which.
+        name: what it is called in messages.
+        written: its arguments as they were written, and as they are given unless others are.
+    """
     try:
-        return built(*first, **arguments)
-    except InputError as error:
-        raise section.error(str(error)) from error
+        return built(*first, **(given or written))
+    except InputError:
+        raise
     # Any: it may be the user's own code that runs here.
     except Exception as error:
         # As they were written: numbers that were read from a file would fill lines.
-        given = section.any("arguments", {})
-        raise section.error(
-            f"{name} cannot be built with {given!r:.120}: {_line(error)}"
+        raise InputError(
+            f"{name} cannot be built with {dict(written)!r:.120}: {_line(error)}"
         ) from error
 
 
-def _check_file(section: Section, path: Path) -> None:
+def _check_file(path: Path) -> None:
     if not path.is_file():
-        raise section.error(f"there is no file {path}.")
+        raise InputError(f"there is no file {path}.")
 
 
 def _line(error: Exception) -> str:

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from cfopt import weights
+from cfopt._batch import Batch
 from cfopt.app.work import Work
-from cfopt.criteria import Criterion
 from cfopt.errors import CfoptError, InputError
 from cfopt.explanation import Explanation
 from cfopt.latent import Codes
 from cfopt.serial import clash_from_dict, clash_to_dict
 from cfopt.types import Status
-
-_TENSORS = (
-    *("x", "loss", "bound", "violation", "tie", "steps", "solves", "passes"),
-    *("factual", "decision", "costs_before", "costs"),
-)
-_CODES = tuple(field.name for field in fields(Codes))
 
 
 def write_part(path: Path, part: Explanation, seconds: float) -> None:
@@ -34,19 +28,31 @@ def write_part(path: Path, part: Explanation, seconds: float) -> None:
         part: the rows.
         seconds: that they took.
     """
-    tensors = {name: getattr(part, name) for name in _TENSORS}
-    if part.criterion.contrasts:
-        tensors["alternative"] = part.alternative
-    if part.latent is not None:
-        tensors |= {f"codes.{name}": getattr(part.latent, name) for name in _CODES}
-    about = {
-        "seconds": seconds,
-        "status": [str(status) for status in part.status],
-        "message": list(part.message),
-        "method": list(part.method),
-        "clash": [clash_to_dict(clash) for clash in part.clash],
-    }
+    tensors, about = _split(part)
+    about |= {"clash": [clash_to_dict(clash) for clash in part.clash], "seconds": seconds}
     weights.write(path, tensors, about)
+
+
+def _split(part: Batch, prefix: str = "") -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The rows of a batch, and of those within it, as tensors and as lists of texts."""
+    tensors: dict[str, Tensor] = {}
+    about: dict[str, Any] = {}
+    for name in part.row_fields():
+        value = getattr(part, name)
+        if isinstance(value, Tensor):
+            tensors[prefix + name] = value
+        elif isinstance(value, Batch):
+            inner, said = _split(value, f"{prefix}{name}.")
+            tensors, about = tensors | inner, about | said
+        elif name in ("status", "message", "method"):
+            about[prefix + name] = [str(entry) for entry in value]
+    return tensors, about
+
+
+def _own(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors of a batch within another."""
+    inner = {name: value for name, value in tensors.items() if name.startswith(prefix)}
+    return {name.removeprefix(prefix): value for name, value in inner.items()}
 
 
 def read_part(path: Path, work: Work, rows: range) -> tuple[Explanation, float]:
@@ -61,16 +67,16 @@ def read_part(path: Path, work: Work, rows: range) -> tuple[Explanation, float]:
         tensors, about = weights.read(path)
         if len(tensors["x"]) != len(rows):
             raise ValueError(f"it has {len(tensors['x'])} rows, not {len(rows)}")
-        columns: dict[str, Any] = {name: tensors[name] for name in _TENSORS}
+        own: dict[str, Any] = {name: value for name, value in tensors.items() if "." not in name}
+        codes = _own(tensors, "latent.")
         part = Explanation(
-            x0=work.contexts.x[rows.start : rows.stop],
-            **columns,
+            **own,
             status=tuple(Status(status) for status in about["status"]),
             message=tuple(about["message"]),
             method=tuple(about["method"]),
             clash=tuple(clash_from_dict(clash) for clash in about["clash"]),
-            latent=_codes(tensors),
-            **_shared(work, rows, tensors.get("alternative")),
+            latent=Codes(**codes) if codes else None,
+            **_shared(work, rows, _own(tensors, "asked.criterion.")),
         )
         return part, float(about["seconds"])
     except (InputError, KeyError, ValueError, TypeError, RuntimeError) as error:
@@ -99,7 +105,7 @@ def each_alone(
             what = str(error) if known else f"{type(error).__name__}: {error}"
             found.append(_failed_row(work, row, " ".join(what.split())))
             failed += 1
-    return join(found), failed
+    return Explanation.concat(found), failed
 
 
 def _failed_row(work: Work, row: int, reason: str) -> Explanation:
@@ -109,12 +115,12 @@ def _failed_row(work: Work, row: int, reason: str) -> Explanation:
     decision = x.new_full((1, problem.num_columns), torch.nan)
     costs = x.new_full((1, problem.num_costs), torch.nan)
     latent = None
-    if work.generative is not None:
-        code = x.new_full((1, work.generative.latent_dim), torch.nan)
+    if work.question.generative is not None:
+        code = x.new_full((1, work.question.generative.latent_dim), torch.nan)
         latent = Codes(code, code, torch.full_like(x, torch.nan), decision)
     rows = range(row, row + 1)
-    criterion = work.criterion[torch.tensor([row])]
-    alternative = criterion.pivot(decision).to(x) if criterion.contrasts else None
+    criterion = work.question.criterion[torch.tensor([row])]
+    asked = {name: getattr(criterion, name).to(x) for name in criterion.row_fields()}
     return Explanation(
         x0=x,
         x=x,
@@ -134,62 +140,23 @@ def _failed_row(work: Work, row: int, reason: str) -> Explanation:
         method=("",),
         clash=(None,),
         latent=latent,
-        **_shared(work, rows, alternative),
+        **_shared(work, rows, asked),
     )
 
 
-def join(parts: Sequence[Explanation]) -> Explanation:
-    """All rows of some explanations of one question, in their order."""
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-    tensors: dict[str, Any] = {
-        name: torch.cat([getattr(part, name) for part in parts]) for name in ("x0", *_TENSORS)
-    }
-    latent = None
-    if first.latent is not None:
-        codes = [part.latent for part in parts if part.latent is not None]
-        latent = Codes(*(torch.cat([getattr(one, name) for one in codes]) for name in _CODES))
-    alternative = None
-    if first.criterion.contrasts:
-        alternative = torch.cat([part.alternative for part in parts])
-    labels = [label for part in parts for label in part.labels or ()]
-    return replace(
-        first,
-        **tensors,
-        status=tuple(status for part in parts for status in part.status),
-        message=tuple(message for part in parts for message in part.message),
-        method=tuple(method for part in parts for method in part.method),
-        clash=tuple(clash for part in parts for clash in part.clash),
-        criterion=_asking(first.criterion, alternative),
-        labels=tuple(labels) or None,
-        traces=(),
-        latent=latent,
-    )
+def _shared(work: Work, rows: range, asked: dict[str, Tensor]) -> dict[str, Any]:
+    """What explanations know beside their rows.
 
-
-def _shared(work: Work, rows: range, alternative: Tensor | None) -> dict[str, Any]:
-    """What explanations know beside their rows."""
-    labels = work.contexts.labels
+    Arguments:
+        work: that they are rows of.
+        rows: which ones.
+        asked: the fields of the criterion that are of a row, bound to these.
+    """
+    labels, fields_of_rows = work.contexts.labels, cast(dict[str, Any], asked)
+    criterion = replace(work.question.criterion, **fields_of_rows)
     return {
-        "criterion": _asking(work.criterion, alternative),
-        "margin": float(work.config.question.margin),
+        "asked": replace(work.question, criterion=criterion, generative=None, reference=None),
         "sense": work.pipeline.problem.sense,
-        "features": work.contexts.features,
         "labels": None if labels is None else labels[rows.start : rows.stop],
         "problem": work.pipeline.problem,
     }
-
-
-def _asking(criterion: Criterion, alternative: Tensor | None) -> Criterion:
-    if alternative is None:
-        return criterion
-    kind: type[Any] = type(criterion)
-    asking: Criterion = kind(alternative)
-    return asking
-
-
-def _codes(tensors: dict[str, Tensor]) -> Codes | None:
-    if "codes.z" not in tensors:
-        return None
-    return Codes(*(tensors[f"codes.{name}"] for name in _CODES))

@@ -29,17 +29,18 @@ def plan(work: Work, folder: Path) -> list[str]:
     done = sum(map(len, finished))
     x, problem, config = work.contexts.x, work.pipeline.problem, work.config
     lines = [
-        f"Contexts: {len(x)} of shape {tuple(x.shape[1:])} from {config.contexts.file}",
+        f"Contexts: {len(x)} of shape {tuple(x.shape[1:])} from {config.tables.contexts.file}",
         *work.notes,
         f"Predictor: {type(work.pipeline.predictor).__name__} ({x.dtype}), "
         f"{counted(problem.num_costs, 'cost')}",
         f"Problem: {type(problem).__name__}, {problem.sense}imises, decisions of "
         f"{counted(problem.num_columns, 'entry').replace('entrys', 'entries')}",
-        f"Criterion: {type(work.criterion).__name__}, margin {config.question.margin:g}",
+        f"Criterion: {work.question.criterion.kind()}, margin {work.question.margin:g}",
         f"Search: {search_in_words(work)}",
     ]
-    if work.generative is not None:
-        lines.append(f"Generative model: {type(work.generative).__name__}, {work.plausibility}")
+    if work.question.generative is not None:
+        model = type(work.question.generative).__name__
+        lines.append(f"Generative model: {model}, {work.question.plausibility}")
     lines.append(
         f"Would explain {counted(len(x) - done, 'row')} in batches of up to "
         f"{max(map(len, work.batches))}{f' ({done} are done already)' if done else ''}, and write "

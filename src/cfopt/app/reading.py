@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
-from cfopt.app.config import TableSource
+from cfopt.app.config import ReferenceSource, TableSource
 from cfopt.app.tables import check_numbers, read_table, select
 from cfopt.contexts import Contexts
 from cfopt.errors import InputError
 from cfopt.features import Features
 from cfopt.generative.base import GenerativeModel
+from cfopt.names import nearest
 from cfopt.pipeline import Pipeline
-from cfopt.running.names import nearest
 
 #: How many channels an image may have to be known as one.
 _CHANNELS = (1, 3, 4)
@@ -41,10 +41,10 @@ def read_contexts(
         table, labels, notes = _table(source.file, features, source.label)
         return Contexts.of(table, pipeline, features, shape=shape), labels, notes
     except InputError as error:
-        raise source.section.error(_with_file(source.file, error)) from error
+        raise InputError(_with_file(source.file, error)) from error
 
 
-def read_more(source: TableSource, like: Contexts, pipeline: Pipeline) -> Tensor:
+def read_more(source: ReferenceSource, like: Contexts, pipeline: Pipeline) -> Tensor:
     """Further contexts of the same kind, `(N, ...)`.
 
     Arguments:
@@ -55,7 +55,7 @@ def read_more(source: TableSource, like: Contexts, pipeline: Pipeline) -> Tensor
     try:
         return like.alike(_table(source.file, like.features, None)[0], pipeline)
     except InputError as error:
-        raise source.section.error(_with_file(source.file, error)) from error
+        raise InputError(_with_file(source.file, error)) from error
 
 
 def _with_file(path: Path, error: InputError) -> str:
@@ -116,7 +116,7 @@ def chosen_rows(source: TableSource, total: int) -> list[int]:
         return list(range(min(rows, total)))
     beyond = [row for row in rows if row >= total]
     if beyond:
-        raise source.section.error(
+        raise InputError(
             f"rows names row {beyond[0]}, but {source.file} has rows 0 to {total - 1}."
         )
     return list(rows)

@@ -45,7 +45,7 @@ def write_results(
             f"{folder / 'parts'}, and explanations.parquet has contexts and decisions."
         )
     report = _write_report(explanation, work, folder, seconds)
-    yield from _write_pictures(explanation, work.config.output.pictures, folder / "pictures")
+    yield from _write_pictures(explanation, work.config.tables.output.pictures, folder / "pictures")
     yield explanation.summary()
     yield f"{report} tells it all; the rest is in {folder}."
 
@@ -83,7 +83,8 @@ def to_parquet(explanation: Explanation) -> bytes:
         table = e.to_dataframe()
     else:
         small = torch.empty((len(e), 0), dtype=e.x.dtype)
-        table = replace(e, x0=small, x=small, features=Features()).to_dataframe()
+        asked = replace(e.asked, features=Features())
+        table = replace(e, x0=small, x=small, asked=asked).to_dataframe()
         table["distance"] = e.distance.tolist()
         table["before"] = e.x0.flatten(1).tolist()
         table["after"] = e.x.flatten(1).tolist()
@@ -108,7 +109,7 @@ def _write_report(explanation: Explanation, work: Work, folder: Path, seconds: f
     return write_report(
         explanation,
         folder / "report.html",
-        title=work.config.output.title,
+        title=work.config.title,
         seconds=seconds,
         settings=told(work),
     )
@@ -116,9 +117,9 @@ def _write_report(explanation: Explanation, work: Work, folder: Path, seconds: f
 
 def search_in_words(work: Work) -> str:
     """The search's name, and the knobs that were set."""
-    knobs = [f"{key} = {value}" for key, value in work.config.search.content.items()]
-    set_knobs = ", ".join(knob for knob in knobs if not knob.startswith("kind = "))
-    return type(work.search).__name__ + (f" ({set_knobs})" if set_knobs else "")
+    knobs = [f"{key} = {value}" for key, value in work.config.content.get("search", {}).items()]
+    set_knobs = ", ".join(k for k in knobs if not k.startswith(("kind = ", "class = ")))
+    return type(work.question.search).__name__ + (f" ({set_knobs})" if set_knobs else "")
 
 
 def told(work: Work) -> dict[str, str]:
@@ -126,14 +127,15 @@ def told(work: Work) -> dict[str, str]:
     config = work.config
     sources = {
         "Configuration": config.path.name,
-        "Contexts": config.contexts.file.name,
-        "Predictor": config.predictor.built or f"{config.predictor.archive}",
+        "Contexts": config.tables.contexts.file.name,
+        "Predictor": config.tables.predictor.name,
         "Problem": type(work.pipeline.problem).__name__,
         "Search": search_in_words(work),
-        "Proximity": type(work.proximity).__name__,
+        "Proximity": type(work.question.proximity).__name__,
     }
-    if config.generative is not None:
-        sources["Generative model"] = f"{config.generative.built}, {work.plausibility}"
+    if config.tables.generative is not None:
+        model = config.tables.generative.name
+        sources["Generative model"] = f"{model}, {work.question.plausibility}"
     made = surroundings()
     versions = ", ".join(f"{name} {made[name]}" for name in ("cfopt", "torch", "highspy"))
     return sources | {"Made with": versions}

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from cfopt.app.config import Config
-from cfopt.app.parts import each_alone, join, read_part, write_part
+from cfopt.app.parts import each_alone, read_part, write_part
 from cfopt.app.results import write_results
 from cfopt.app.work import Work, placed
 from cfopt.errors import InputError, StorageError
@@ -83,7 +83,8 @@ class _Run:
                     self._do(rows)
                 self.display.say("Writing the results, pictures and the report.")
                 found = self._read(self.work.batches)
-                explanation, seconds = join([part for part, _ in found]), sum(s for _, s in found)
+                explanation = Explanation.concat([part for part, _ in found])
+                seconds = sum(s for _, s in found)
                 for line in write_results(explanation, self.work, self.folder, seconds):
                     self.display.say(line)
         except KeyboardInterrupt:
@@ -142,7 +143,7 @@ def room_for(work: Work) -> int:
 
 def results_folder(config: Config, out: Path | None) -> Path:
     """Where results go: where the command says, else the configuration."""
-    folder = config.output.folder if out is None else out
+    folder = config.folder if out is None else out
     if folder.resolve() == config.path.parent.resolve():
         raise InputError(f"{folder} holds the configuration. Pass a folder of its own with --out.")
     return folder

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cfopt.errors import InputError
-from cfopt.running.names import nearest
+from cfopt.names import nearest
 
 
 def read_table(path: Path) -> pd.DataFrame | np.ndarray[Any, Any]:

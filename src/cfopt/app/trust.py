@@ -25,15 +25,23 @@ from typing import Any
 
 from torch import nn
 
-from cfopt.app.section import Section
+from cfopt import registry
 from cfopt.errors import InputError
+from cfopt.names import nearest
+from cfopt.plausibility import Plausibility
 from cfopt.problems.base import Problem
-from cfopt.running.names import nearest
+from cfopt.proximity import Proximity
+from cfopt.question import Criterion
+from cfopt.search import Search
 
 #: Modules that are imported without being trusted.
-_OPEN = ("cfopt.predictors.", "cfopt.generative.", "cfopt.problems.", "torch.nn.")
-#: Packages whose models and problems may be built without being trusted.
-_KNOWN = ("cfopt.predictors", "cfopt.generative", "cfopt.problems", "torch.nn.modules")
+_OPEN = (
+    *("cfopt.predictors.", "cfopt.generative.", "cfopt.problems.", "cfopt.search."),
+    *("cfopt.question.", "cfopt.proximity.", "cfopt.plausibility.", "torch.nn."),
+)
+#: Packages whose classes may be built without being trusted.
+_KNOWN = (*(name.rstrip(".") for name in _OPEN[:-1]), "torch.nn.modules")
+_NOUNS = (nn.Module, Problem, Search, Proximity, Plausibility, Criterion)
 
 
 @dataclass(frozen=True)
@@ -48,43 +56,41 @@ class Trust:
     given: bool
     folder: Path
 
-    def need(self, section: Section, what: str) -> None:
+    def need(self, what: str) -> None:
         """Raise InputError unless trusted.
 
         Arguments:
-            section: where the configuration names it.
             what: it is, with its reason, such as "m.pt is a pickle, which can execute code".
         """
         if not self.given:
-            raise section.error(f"{what}. If you trust it, pass --trust.")
+            raise InputError(f"{what}. If you trust it, pass --trust.")
 
-    def find(self, section: Section, path: str) -> Callable[..., Any]:
+    def find(self, path: Any) -> Callable[..., Any]:
         """What an import path such as "package.module.Class" names.
 
         Arguments:
-            section: where the configuration names it.
             path: dotted; a colon may stand before the last name.
         """
-        module, _, name = path.replace(":", ".").rpartition(".")
+        module, _, name = str(path).replace(":", ".").rpartition(".")
         if not module or not name.isidentifier():
-            raise section.error(f'class needs an import path, "module.Class"; got {path!r}.')
+            raise InputError(f'class needs an import path, "module.Class"; got {path!r}.')
         if not f"{module}.".startswith(_OPEN):
-            self.need(section, f"{path!r} may run code that is neither of cfopt nor of torch.nn")
+            self.need(f"{path!r} may run code that is neither of cfopt nor of torch.nn")
         try:
             within = self._import(module)
         # Any: importing runs the user's own code, which may also want to end the process.
         except (Exception, SystemExit) as error:
             reason = " ".join(f"{type(error).__name__}: {error}".split())
-            raise section.error(f"{path!r} cannot be imported: {reason}") from error
+            raise InputError(f"{path!r} cannot be imported: {reason}") from error
         names = [known for known in dir(within) if self.given or not known.startswith("_")]
         if name not in names:
             hint = nearest("name", name, names).split(" There are:")[0]
-            raise section.error(f"{path!r} cannot be imported: {hint} (in {module})")
+            raise InputError(f"{path!r} cannot be imported: {hint} (in {module})")
         found: Callable[..., Any] = getattr(within, name)
         if not callable(found):
-            raise section.error(f"{path!r} is a {type(found).__name__}, not a class.")
+            raise InputError(f"{path!r} is a {type(found).__name__}, not a class.")
         if not is_known(found):
-            self.need(section, f"{path!r} is no model or problem of cfopt or torch.nn")
+            self.need(f"{path!r} is neither a class of cfopt nor of torch.nn")
         return found
 
     def _import(self, module: str) -> Any:
@@ -101,8 +107,8 @@ def is_known(found: Any) -> bool:
     if not str(getattr(found, "__module__", "")).startswith(_KNOWN):
         return False
     if isinstance(found, type):
-        return issubclass(found, nn.Module | Problem)
-    return getattr(found, "__name__", "") in ("linear", "mlp")
+        return issubclass(found, _NOUNS)
+    return registry.predictors.name_of(found) is not None
 
 
 def source_digest(found: Callable[..., Any]) -> str | None:

@@ -3,39 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import nn
 
 import cfopt
-from cfopt.app.config import Config, ModelSource
-from cfopt.app.models import build_module, build_problem
-from cfopt.app.question import (
-    build_criterion,
-    build_features,
-    build_plausibility,
-    build_proximity,
-    build_search,
-)
+from cfopt.app.config import Config
+from cfopt.app.models import build_generative, build_predictor, build_problem
+from cfopt.app.question import build_criterion
 from cfopt.app.reading import chosen_rows, read_contexts, read_more
-from cfopt.app.section import Section
-from cfopt.app.trust import Trust, digest, source_digest
+from cfopt.app.trust import digest, source_digest
 from cfopt.contexts import Contexts
-from cfopt.criteria import Criterion
 from cfopt.errors import InputError, PredictorError
-from cfopt.explain import explain
+from cfopt.explain import answer
 from cfopt.explanation import Explanation
-from cfopt.generative.base import GenerativeModel
 from cfopt.pipeline import Pipeline
-from cfopt.plausibility import Plausibility
-from cfopt.proximity import Proximity
-from cfopt.search import Search
+from cfopt.question import Question
+from cfopt.search import Auto
 from cfopt.search.trial import Trial
 from cfopt.types import Progress
 
@@ -50,7 +40,8 @@ class Work:
     Arguments:
         config: that all this was built from.
         contexts: those to explain, `(B, ...)`, with names and labels.
-        pipeline, criterion, generative, proximity, plausibility, search, reference: for `explain`.
+        pipeline: predictor and problem.
+        question: what is asked, of all rows.
         settings: all that results depend on, digests of files included.
         notes: what a user may want to know before it starts.
     """
@@ -58,12 +49,7 @@ class Work:
     config: Config
     contexts: Contexts
     pipeline: Pipeline
-    criterion: Criterion
-    proximity: Proximity
-    search: Search
-    generative: GenerativeModel | None
-    plausibility: Plausibility | None
-    reference: Tensor | None
+    question: Question
     settings: dict[str, Any]
     notes: tuple[str, ...] = ()
 
@@ -78,40 +64,31 @@ class Work:
         but the number of rows: a run that was killed gives the same results to the last digit.
         They grow: the first results come soon, and all of them in little more time than at once.
         """
-        most = self.config.batch or (_VECTORS if self.contexts.x.ndim == 2 else _IMAGES)
+        most = self.config.tables.run.batch or (_VECTORS if self.contexts.x.ndim == 2 else _IMAGES)
         return list(_growing(len(self), most))
 
     def explain(
         self, rows: range, on_progress: Callable[[Progress], None] | None = None
     ) -> Explanation:
         """Explain some rows."""
-        return self._explain(rows, self.search, on_progress)
+        return self._ask(self.question, rows, on_progress)
 
     def trial(self, rows: range) -> Explanation:
         """Try everything but the search on some rows: what raises here would do so later."""
-        tried = replace(self, reference=None)  # which is a search of its own
-        return tried._explain(rows, Trial(self.search))
+        search = Trial(self.question.search or Auto())
+        # To start from known contexts is a search of its own.
+        return self._ask(replace(self.question, search=search, reference=None), rows)
 
-    def _explain(
+    def _ask(
         self,
+        question: Question,
         rows: range,
-        search: Search,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Explanation:
         index = torch.arange(rows.start, rows.stop)
-        found = explain(
-            self.contexts.x[index],
-            self.pipeline,
-            self.criterion[index],
-            generative=self.generative,
-            proximity=self.proximity,
-            plausibility=self.plausibility,
-            search=search,
-            features=self.contexts.features,
-            reference=self.reference,
-            margin=self.config.question.margin,
-            on_progress=on_progress,
-        )
+        found = answer(self.contexts.x[index], self.pipeline, question[index], on_progress)
+        # As it was asked, also where it was only tried.
+        found = replace(found, asked=replace(found.asked, search=self.question.search))
         labels = self.contexts.labels
         return replace(found, labels=None if labels is None else labels[rows.start : rows.stop])
 
@@ -125,7 +102,7 @@ def placed(config: Config) -> Iterator[None]:
         has_place = str(error).startswith(str(config.path))
         raise error if has_place else InputError(f"{config.path}: {error}") from error
     except PredictorError as error:
-        raise config.predictor.section.error(str(error)) from error
+        raise InputError(f"{config.path}, [predictor]: {error}") from error
     # Any: it is their code, which may also want to end the process.
     except (Exception, SystemExit) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
@@ -140,71 +117,86 @@ def _growing(count: int, most: int) -> Iterator[range]:
         start, size = stop, min(2 * size, most)
 
 
-def load(config: Config, trusted: bool) -> Work:
+def load(config: Config) -> Work:
     """Build and read everything that a configuration names.
 
     Arguments:
         config: what to build.
-        trusted: whether files and classes that can execute code may be used.
     """
-    trust = Trust(trusted, config.path.parent)
-    features = build_features(config.features)
-    search, proximity = build_search(config.search), build_proximity(config.proximity)
-    plausibility = build_plausibility(config.plausibility)
-    problem = build_problem(config.problem, trust)
-    predictor = build_module(config.predictor, trust)
+    tables, trust = config.tables, config.trust
+    with config.at("problem"):
+        problem = build_problem(tables.problem, trust)
+    with config.at("predictor"):
+        predictor = build_predictor(tables.predictor, trust)
     pipeline = Pipeline(predictor, problem)
-    generative = None
-    if config.generative is not None:
-        model = build_module(config.generative, trust)
-        # In the predictor's precision: contexts pass through both.
-        dtype = next((weight.dtype for weight in predictor.parameters()), None)
-        generative = cast(GenerativeModel, model if dtype is None else model.to(dtype))
-    every, labels, notes = read_contexts(config.contexts, features, pipeline, generative)
-    rows = chosen_rows(config.contexts, len(every.x))
+    generative, plausibility = None, None
+    if tables.generative is not None:
+        plausibility = tables.generative.plausibility
+        with config.at("generative"):
+            generative = build_generative(tables.generative, trust)
+        if isinstance(generative, nn.Module) and isinstance(predictor, nn.Module):
+            # In the predictor's precision: contexts pass through both.
+            dtype = next((weight.dtype for weight in predictor.parameters()), None)
+            generative = generative if dtype is None else generative.to(dtype)
+    with config.at("contexts"):
+        source = tables.contexts
+        every, labels, notes = read_contexts(source, tables.features, pipeline, generative)
+        rows = chosen_rows(source, len(every.x))
+    reference = None
+    if tables.reference is not None:
+        with config.at("reference"):
+            reference = read_more(tables.reference, every, pipeline)
+    with placed(config), config.at("criterion"):
+        criterion = build_criterion(tables.criterion, pipeline, every.x, rows)
     chosen = torch.tensor(rows)
-    known = config.reference
-    reference = None if known is None else read_more(known, every, pipeline)
-    with placed(config):
-        criterion = build_criterion(config.question, pipeline, every.x, rows)
+    question = Question(
+        criterion,
+        tables.criterion.margin,
+        tables.proximity,
+        plausibility,
+        tables.search,
+        every.features,
+        generative,
+        reference,
+    )
     return Work(
         config,
         replace(every, x=every.x[chosen], labels=tuple(labels[row] for row in rows)),
         pipeline,
-        criterion,
-        proximity,
-        search,
-        generative,
-        plausibility,
-        reference,
-        _settings(config, trust),
+        question,
+        _settings(config),
         tuple(notes),
     )
 
 
-def _settings(config: Config, trust: Trust) -> dict[str, Any]:
+def _settings(config: Config) -> dict[str, Any]:
     """What was asked for, and digests of all files and classes that it names."""
-    question, problem = config.question, config.problem
-    files = [config.contexts.file, question.file, question.costs, problem.file]
-    files += [config.reference.file] if config.reference is not None else []
-    files += [problem.section.file.parent / name for name in _named_files(problem.arguments)]
-    sources: list[tuple[Section, str | None]] = [(problem.section, problem.built)]
-    models: list[ModelSource] = [config.predictor]
-    models += [config.generative] if config.generative is not None else []
-    for model in models:
-        files += [model.weights, model.archive]
-        sources.append((model.section, model.built))
-    code = {path: source_digest(trust.find(section, path)) for section, path in sources if path}
+    tables = config.tables
+    asked, problem, predictor = tables.criterion, tables.problem, tables.predictor
+    files = [tables.contexts.file, asked.alternatives, asked.costs, problem.file]
+    files += [predictor.weights, predictor.archive]
+    files += [tables.generative.weights] if tables.generative is not None else []
+    files += [tables.reference.file] if tables.reference is not None else []
+    files += [config.path.parent / name for name in _named_files(problem.arguments)]
+    named = [table["class"] for table in _tables(config.settings) if "class" in table]
     return {
         "cfopt": cfopt.__version__,
-        "configuration": dict(config.settings),
+        "configuration": config.settings,
         "files": {
             Path(os.path.relpath(path, config.path.parent)).as_posix(): digest(path)
             for path in files
             if path is not None
         },
-        "code": code,
+        "code": {path: source_digest(config.trust.find(path)) for path in named},
     }
+
+
+def _tables(content: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """All tables, and those within them, but for arguments, which may have keys of any name."""
+    for name, table in content.items():
+        if isinstance(table, dict) and name != "arguments":
+            yield table
+            yield from _tables(table)
 
 
 def _named_files(arguments: Any) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.generative.inputs import check_codes, check_contexts
 from cfopt.images import as_floats
@@ -22,6 +23,7 @@ _RANK, _ROUNDING = 1e-6, 1e-12
 _SPARE, _PASSES = 16, 8
 
 
+@registry.generative_models.register
 class PCA(nn.Module):
     """Codes along the principal components, scaled so that each has variance 1, as in the prior.
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.generative.vae import VAE
 
@@ -14,6 +15,7 @@ from cfopt.generative.vae import VAE
 _CONSTANT = 1e-6
 
 
+@registry.generative_models.register
 class TabularVAE(VAE):
     """Two hidden layers each way, for contexts that are vectors.
 

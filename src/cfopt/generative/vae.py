@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.generative.inputs import check_codes, check_contexts
 
@@ -87,6 +88,7 @@ class VAE(nn.Module, ABC):
         return x
 
 
+@registry.generative_models.register
 class ConvolutionalVAE(VAE):
     """The paper's network: four convolutions, and four transposed ones (Appendix B.1).
 
@@ -143,6 +145,7 @@ class ConvolutionalVAE(VAE):
         return {"latent_dim": self.latent_dim, "height": height, "width": width}
 
 
+@registry.generative_models.register
 class CompactVAE(VAE):
     """A network at the resolution of cells: many times cheaper than one that works on pixels.
 

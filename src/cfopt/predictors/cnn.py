@@ -6,9 +6,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from cfopt import registry
 from cfopt.errors import InputError
 
 
+@registry.predictors.register
 class PartialResNet(nn.Module):
     """The first layers of a ResNet-18 and one maximum for each cell: the paper's predictor.
 
@@ -64,6 +66,7 @@ class BasicBlock(nn.Module):
         return out
 
 
+@registry.predictors.register
 class CompactCNN(nn.Module):
     """A small network at the resolution of cells, for processors rather than graphics cards.
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from torch import nn
 
+from cfopt import registry
 from cfopt.errors import InputError
 
 
+@registry.predictors.register
 def linear(num_features: int, num_costs: int) -> nn.Linear:
     """Linear regression: one affine layer."""
     return nn.Linear(num_features, num_costs)
 
 
+@registry.predictors.register
 def mlp(num_features: int, num_costs: int, depth: int) -> nn.Sequential:
     """L affine layers with ReLU between them; hidden layers are as wide as the input.
 

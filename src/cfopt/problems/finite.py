@@ -7,6 +7,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved, as_array
 from cfopt.types import Array, Indices, Sense
@@ -15,6 +16,7 @@ from cfopt.types import Array, Indices, Sense
 _SCORES_AT_ONCE = 4_000_000
 
 
+@registry.problems.register
 class Finite(Problem):
     """A listed set of decisions, the best of which is found by scoring them all.
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved
 from cfopt.problems.finite import Finite
@@ -17,6 +18,7 @@ from cfopt.types import Array, Sense
 _LISTED_SETS = 100_000
 
 
+@registry.problems.register
 class Knapsack(Problem):
     """The most valuable set of items that respects every capacity; values may have any sign.
 

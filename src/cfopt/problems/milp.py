@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from cfopt import registry
 from cfopt.errors import InputError, SolverError
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, PartialCosts, Problem, as_array
 from cfopt.problems.highs import SOLVER_TOLERANCE, HighsModel, LinearModel
@@ -23,6 +24,7 @@ Columns = Sequence[int] | Sequence[str]
 _RESOLUTION = 1e-5
 
 
+@registry.problems.register
 class MILP(Problem):
     """`min or max <costs, y>` over linear constraints, bounds and integrality.
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.problems.arcs import Arcs, arcs_of_matrix
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved, as_array
@@ -29,6 +30,7 @@ _LISTED_NUMBERS = 20_000_000
 _SHOWN = 12
 
 
+@registry.problems.register
 class ShortestPath(Problem):
     """The cheapest simple path from a source to a target, where each edge has a predicted cost.
 

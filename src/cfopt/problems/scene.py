@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 
 from cfopt.errors import InputError
+from cfopt.names import listing
 from cfopt.types import Array
 
 #: A place of a route: row and column on a map or grid, else its name.
@@ -222,11 +223,6 @@ class Items(Scene):
         numbers = list(map(str, columns))
         units = self.unit if len(numbers) == 1 else f"{self.unit}s"
         return f"{units} {hints(numbers) if short else listing(numbers)}"
-
-
-def listing(parts: Sequence[str], last: str = "and") -> str:
-    """Parts as a sentence lists them: "a, b and c"."""
-    return " ".join([", ".join(parts[:-1]), last, parts[-1]]) if len(parts) > 1 else "".join(parts)
 
 
 def hints(parts: Sequence[str]) -> str:

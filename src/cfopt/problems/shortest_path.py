@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved
 from cfopt.problems.finite import Finite
@@ -20,6 +21,7 @@ from cfopt.types import Array
 _LISTED_PATHS = 100
 
 
+@registry.problems.register
 class GridShortestPath(Problem):
     """The cheapest path from the upper left to the lower right node of a grid.
 

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.problems.base import Problem
 from cfopt.problems.lattice import Cell, cell_names
@@ -19,6 +20,7 @@ _CORNERS = [(-1, -1), (-1, 1), (1, -1), (1, 1)]
 _NUMBERS_AT_ONCE = 16_384
 
 
+@registry.problems.register
 class TerrainShortestPath(Problem):
     """The cheapest way across a map, where each visit of a cell costs what the cell costs.
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from cfopt.problems.base import Problem
-from cfopt.problems.scene import Bars, listing
+from cfopt.problems.scene import Bars
 from cfopt.types import Array
-
-__all__ = ["decision_name", "listing", "noun"]
 
 
 def noun(problem: Problem | None) -> str:

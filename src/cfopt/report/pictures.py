@@ -22,9 +22,9 @@ from cfopt.drawing.panel import (
 from cfopt.drawing.svg import draw, sketch
 from cfopt.errors import InputError
 from cfopt.explanation import Explanation
+from cfopt.names import listing
 from cfopt.problems.base import same_decision
 from cfopt.report.images import change_uri, image_uri
-from cfopt.report.naming import listing
 from cfopt.report.sentences import chosen_elsewhere, names, same, third_role
 from cfopt.types import Status
 

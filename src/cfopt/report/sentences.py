@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 
-from cfopt.criteria import Absolute, Epsilon, Relative
 from cfopt.drawing.panel import host, prices
 from cfopt.errors import InputError
 from cfopt.explanation import Explanation
+from cfopt.names import listing
 from cfopt.problems.base import same_decision
+from cfopt.question import RowFacts
 from cfopt.report.measure import measured
-from cfopt.report.naming import decision_name, listing, noun
+from cfopt.report.naming import decision_name, noun
 from cfopt.report.numbers import percent_up
 from cfopt.task import TOLERANCE
 from cfopt.types import Sense, Status, counted
@@ -27,7 +28,7 @@ MEANING = {
     Status.PROVED_INFEASIBLE: "it was proved that no allowed context makes it so",
     Status.REJECTED: "the question could not be posed; the row says why",
 }
-#: How many rivals and limits a proof names.
+#: How many limits a proof names.
 _NAMED = 6
 #: Names up to this length are repeated in a verdict.
 _SHORT = 32
@@ -39,26 +40,36 @@ def names(e: Explanation) -> tuple[str, str]:
     return decision_name(e.problem, factual, other), decision_name(e.problem, other, factual)
 
 
+def facts(e: Explanation, *, brief: bool = False) -> RowFacts:
+    """What sentences about a row need to know.
+
+    Arguments:
+        e: one row.
+        brief: whether long names have been said before, and are not said again.
+    """
+    decided, wanted = names(e)
+    if brief:
+        decided = decided if len(decided) <= _SHORT else "the decision"
+        wanted = wanted if len(wanted) <= _SHORT else "it"
+    return RowFacts(
+        decided=decided,
+        wanted=wanted,
+        noun=noun(e.problem),
+        margin=e.margin,
+        known=bool(e.factual.isfinite().all()),
+        same=same(e),
+        unmoved=bool(same_decision(e.decision, e.factual)[0]),
+        settled=e.status[0] is Status.ALREADY_VALID,
+        level=_level(e),
+        tie=bool(e.tie[0]),
+        elsewhere=chosen_elsewhere(e),
+        worthless=not _has_value(e),
+    )
+
+
 def question(e: Explanation) -> str:
     """What was asked: "Why not B-C-F? What would have made it the best route?"."""
-    decided, wanted = names(e)
-    kind, criterion, by = noun(e.problem), e.criterion, _by_margin(e)
-    it = "it" if kind == "route" else "this"
-    known = bool(e.factual.isfinite().all())
-    if isinstance(criterion, Epsilon):
-        which = decided if known else f"the {kind}"
-        off = f"{100 * criterion.epsilon:g}%"
-        return f"What would have put {which} at least {off} off the best{by}?"
-    if isinstance(criterion, Relative):
-        if same(e):
-            return f"Why not {wanted}? It is what was decided."
-        rival = decided if known else f"the {kind} that was taken"
-        return f"Why not {wanted}? When would {it} have beaten {rival}{by}?"
-    if same(e):
-        is_so = e.margin == 0 or e.status[0] is Status.ALREADY_VALID
-        asked = f"is {it}" if is_so else f"what would have made {it}"
-        return f"The decision was {wanted}: {asked} the best {kind}{by}?"
-    return f"Why not {wanted}? What would have made {it} the best {kind}{by}?"
+    return e.criterion.ask_about(facts(e))
 
 
 def same(e: Explanation) -> bool:
@@ -66,50 +77,21 @@ def same(e: Explanation) -> bool:
     return bool(same_decision(e.alternative, e.factual)[0])
 
 
-def _by_margin(e: Explanation) -> str:
-    return f" by a margin of {100 * e.margin:g}%" if e.margin > 0 else ""
-
-
 def verdict(e: Explanation) -> str:
     """How it ended, in a sentence."""
     if e.status[0] is Status.PROVED_INFEASIBLE:
         where = "No allowed context" if e.features.limited else "No context"
-        by = _by_margin(e)
-        if isinstance(e.criterion, Epsilon):
-            return f"{where} puts it that far off the best{by}."
-        goal = (
-            "lets it beat the decision"
-            if isinstance(e.criterion, Relative)
-            else f"makes it the best {noun(e.problem)}"
-        )
-        return f"{where} {goal}{by}."
-    return (_success(e) if e.status[0] is Status.VALID else "") or _sentence(e.message[0])
+        return f"{where} {e.criterion.failure(facts(e))}."
+    if e.status[0] is Status.VALID:
+        holds = e.criterion.success(facts(e, brief=True))
+        if holds:
+            return f"With the changes below, {holds}."
+    return _sentence(e.message[0])
 
 
 def _sentence(message: str) -> str:
     message = message.rstrip(".")
     return message[:1].upper() + message[1:] + "."
-
-
-def _success(e: Explanation) -> str:
-    """What holds at x, with names; "" where the message itself must do."""
-    decided, wanted = names(e)
-    level, kind, by = _level(e), noun(e.problem), _by_margin(e)
-    # The question above has named them: what is long is not said twice.
-    decided = decided if len(decided) <= _SHORT else "the decision"
-    wanted = wanted if len(wanted) <= _SHORT else "it"
-    if isinstance(e.criterion, Absolute):
-        how = f"been as good as any {kind}" if level else f"been the best {kind}"
-        return f"With what changed below, {wanted} would have {how}{by}."
-    if isinstance(e.criterion, Relative):
-        how = "been level with" if level else "beaten"
-        return f"With what changed below, {wanted} would have {how} {decided}{by}."
-    if isinstance(e.criterion, Epsilon) and not bool(same_decision(e.decision, e.factual)[0]):
-        off = f"{100 * e.criterion.epsilon:g}%"
-        return (
-            f"With what changed below, {decided} would have been at least {off} off the best{by}."
-        )
-    return ""
 
 
 def proof(e: Explanation, measure: str | None = None) -> list[str]:
@@ -124,7 +106,10 @@ def proof(e: Explanation, measure: str | None = None) -> list[str]:
         return []
     if status is Status.PROVED_INFEASIBLE:
         return _clash(e)
-    return _nearness(e, measured(e) if measure is None else measure) + _on_the_edge(e)
+    return [
+        *_nearness(e, measured(e) if measure is None else measure),
+        *filter(None, [e.criterion.edge(facts(e))]),
+    ]
 
 
 def _level(e: Explanation) -> bool:
@@ -141,22 +126,6 @@ def _level(e: Explanation) -> bool:
     except InputError:  # read from a file, without the problem that knows the fixed costs
         return False
     return bool(abs(terms.sum()) <= TOLERANCE * abs(terms).sum())
-
-
-def _on_the_edge(e: Explanation) -> list[str]:
-    """What is told of an answer that is valid by equality only."""
-    if isinstance(e.criterion, Epsilon):
-        if not bool(e.tie[0]) or not _has_value(e):
-            return []
-        return [f"There the decision is exactly {100 * e.criterion.epsilon:g}% off the best."]
-    if not _level(e):
-        return []
-    if isinstance(e.criterion, Relative):
-        return ["The two are level there."]
-    if chosen_elsewhere(e):
-        return [f"It is level there with another {noun(e.problem)}, which the solver returns."]
-    which = "the one that was decided before" if bool(e.tie[0]) else "the one asked for"
-    return [f"The two are level there, and the solver returns {which}."]
 
 
 def _has_value(e: Explanation) -> bool:
@@ -196,39 +165,18 @@ def _clash(e: Explanation) -> list[str]:
     clash = e.clash[0]
     if clash is None:
         return ["It was proved, but what clashes was not kept."]
-    wanted = names(e)[1]
-    beat = "win by the margin against" if e.margin > 0 else "beat"
-    parts = []
-    if isinstance(e.criterion, Absolute) and len(clash.decisions):
-        rivals = [decision_name(e.problem, y, host(e.alternative[0])) for y in clash.decisions]
-        more = len(rivals) - _NAMED
-        shown = rivals[:_NAMED] + ([f"{more} more"] if more > 0 else [])
-        if len(rivals) == 1:
-            parts.append(f"In its way is {rivals[0]}, which {wanted} cannot {beat}.")
-        else:
-            parts.append(
-                f"To be the best, {wanted} would have to {beat} {listing(shown)} at once. "
-                "Each may be possible, all together are not."
-            )
-    elif isinstance(e.criterion, Relative):
-        parts.append(f"Whatever the context, {wanted} does not {beat} {names(e)[0]}.")
-    else:
-        parts.append("Each decision that could do it was ruled out in turn.")
+    rivals = [decision_name(e.problem, y, host(e.alternative[0])) for y in clash.decisions]
+    parts = [e.criterion.obstacle(facts(e), rivals)]
     if clash.limits:
-        parts.append(f"The limits of {_first(clash.limits)} take part.")
+        parts.append(f"The limits of {listing(clash.limits, most=_NAMED)} take part.")
     if clash.locked:
-        parts.append(f"Unlocking {_first(clash.locked, 'or')} could help.")
+        parts.append(f"Unlocking {listing(clash.locked, 'or', _NAMED)} could help.")
     if not clash.limits and not clash.locked:
         parts.append("No limit on the context takes part.")
     if math.isfinite(clash.radius):
         radius = rounded_down(clash.radius, 1)
         parts.append(f"This is proved for every context within {radius} units of this one.")
     return parts
-
-
-def _first(parts: tuple[str, ...], last: str = "and") -> str:
-    more = len(parts) - _NAMED
-    return listing([*parts[:_NAMED], *([f"{more} more"] if more > 0 else [])], last)
 
 
 def effort(e: Explanation) -> str:
@@ -247,8 +195,7 @@ def value_word(e: Explanation) -> str:
 
 def third_role(e: Explanation) -> str:
     """What a decision at x that is neither of the two is: as good as the alternative, or chosen."""
-    level = isinstance(e.criterion, Absolute) and bool(e.tie[0])
-    return "level with it" if level else "chosen after"
+    return e.criterion.third_role(bool(e.tie[0]))
 
 
 def chosen_elsewhere(e: Explanation) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from cfopt import registry
 from cfopt.search.base import Search, check_time_limit
 from cfopt.search.chain import Chain, Polished
 from cfopt.search.closed_form import ClosedForm
@@ -17,6 +18,7 @@ from cfopt.task import Task
 from cfopt.types import Progress
 
 
+@registry.searches.register
 @dataclass(frozen=True)
 class Auto(Search):
     """Picks the searches that fit the task.

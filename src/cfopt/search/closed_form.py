@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from cfopt import registry
 from cfopt.affine_task import AffineTask
 from cfopt.certificate import Cut, CutProof
 from cfopt.geometry import Euclidean, Leaf
@@ -17,6 +18,7 @@ from cfopt.task import Task
 from cfopt.types import Array, Points, Progress, Quantifier
 
 
+@registry.searches.register
 @dataclass(frozen=True)
 class ClosedForm(Search):
     """The nearest x with `<phi(x), y_alt - y0> <= 0`, for all rows at once and without a solver.

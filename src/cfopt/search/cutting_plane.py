@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cfopt import registry
 from cfopt.affine_task import AffineTask
 from cfopt.certificate import Cut
 from cfopt.problems.base import same_decision
@@ -33,6 +34,7 @@ _INSIDE = (0.0, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4)
 _CANCELLED = 4.0
 
 
+@registry.searches.register
 @dataclass(frozen=True)
 class CuttingPlane(Search):
     """Keeps the decisions seen so far as cuts, and asks the solver for more.

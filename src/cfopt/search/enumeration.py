@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from cfopt import registry
 from cfopt.affine_task import AffineTask
 from cfopt.certificate import Certificate, Cut, CutProof, ListProof
 from cfopt.search.base import Search, check_time_limit, check_whole
@@ -25,6 +26,7 @@ _GAP = 1e-9
 _UNSOLVED = "a master problem could not be solved"
 
 
+@registry.searches.register
 @dataclass(frozen=True)
 class Enumeration(Search):
     """Looks at every decision that could topple the plan, the most promising first.

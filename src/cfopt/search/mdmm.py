@@ -11,6 +11,7 @@ from numbers import Integral, Real
 import torch
 from torch import Tensor
 
+from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.problems.base import TIME_IS_UP
 from cfopt.search.base import Search, check_time_limit
@@ -36,6 +37,7 @@ class Counting(StrEnum):
     ALL_STEPS = "all steps"
 
 
+@registry.searches.register
 @dataclass(frozen=True)
 class MDMM(Search):
     """Simultaneous descent in x and ascent in lambda (Algorithm 2; Algorithm 1 for codes).

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.proximity import L1, L2, Latent
 from cfopt.search.base import Search, check_whole
@@ -32,6 +33,7 @@ _NEAR, _FAR = 0.2, 8.0
 _NEARNESS = 0.01
 
 
+@registry.searches.register
 @dataclass(frozen=True)
 class Sequential(Search):
     """Trust-region steps on a linearised criterion, with a bundle of recent decisions as cuts.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from cfopt import registry
 from cfopt.search.base import Search, check_whole
 from cfopt.search.dual_step import nearest_by_dual
 from cfopt.search.reference import HALVINGS, approach
@@ -33,6 +34,7 @@ _DEARER = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 _LEAST_WEIGHT = 0.1
 
 
+@registry.searches.register
 @dataclass(frozen=True)
 class Tangents(Search):
     """Projects points on the linearised criterion until it holds, then pulls them back.

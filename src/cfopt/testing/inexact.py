@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cfopt.criteria import Criterion, Epsilon, Relative
 from cfopt.errors import InputError
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem
+from cfopt.question import Criterion, Epsilon, Relative
 from cfopt.types import Array
 
 

@@ -9,11 +9,11 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from cfopt.criteria import Absolute
 from cfopt.explain import explain
 from cfopt.pipeline import Pipeline
 from cfopt.problems.base import Problem
 from cfopt.problems.scene import Scene
+from cfopt.question import Absolute
 
 _ROWS = 12
 

@@ -7,11 +7,11 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
 from cfopt.explain import explain
 from cfopt.pipeline import Pipeline
 from cfopt.problems.shortest_path import GridShortestPath
 from cfopt.proximity import L2
+from cfopt.question import Absolute, Criterion, Epsilon, Relative
 from cfopt.search.base import Search
 from cfopt.task import Task
 from cfopt.testing.inexact import InexactOracle, truly_holds

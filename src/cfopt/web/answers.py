@@ -76,6 +76,7 @@ class Described(BaseModel):
     labels: list[str]
     sense: str
     noun: str
+    questions: list[dict[str, Any]]
     plausible: bool
     decision_names: list[str] | None
     columns: list[Column] | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import (
     BaseModel,
@@ -90,11 +90,19 @@ Alternative = Annotated[
 
 
 class Question(_Asked):
-    """Why not the alternative? Or, for epsilon: what would make the decision clearly wrong?"""
+    """What is asked: a kind of question with its settings, such as the epsilon of epsilon.
 
-    kind: Literal["relative", "absolute", "epsilon"] = Field(
-        description="When would the alternative have beaten the decision (relative), or all others "
-        "(absolute)? When would the decision have been clearly wrong (epsilon)?"
+    Which kinds there are, and what they can be given, is known to the workers alone, since
+    criteria may be the user's own.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, FiniteFloat | StrictBool | Name]
+
+    kind: Name = Field(
+        description="One of a pipeline's questions. When would the alternative have beaten the "
+        "decision (relative), or all others (absolute)? When would the decision have been clearly "
+        "wrong (epsilon, with the key epsilon: by what fraction it is to lose)?"
     )
     alternative: Alternative | None = Field(
         None,
@@ -102,21 +110,7 @@ class Question(_Asked):
         'route on a map or grid, {"path": [name, ...]} for one in a network, or {"row": k} for '
         "what is decided in a stored context.",
     )
-    epsilon: FiniteFloat | None = Field(None, description="By which part the decision is to lose.")
-    margin: FiniteFloat = Field(0.0, description="By which part the alternative is to win.")
-
-    @model_validator(mode="after")
-    def _check(self) -> Question:
-        if self.kind == "epsilon":
-            if self.epsilon is None:
-                raise ValueError("a question of kind epsilon needs epsilon, such as 0.3")
-            if self.alternative is not None:
-                raise ValueError("a question of kind epsilon has no alternative")
-        elif self.alternative is None:
-            raise ValueError(f"a question of kind {self.kind} needs an alternative")
-        elif self.epsilon is not None:
-            raise ValueError(f"a question of kind {self.kind} has no epsilon")
-        return self
+    margin: FiniteFloat = Field(0.0, description="By what fraction the alternative is to win.")
 
 
 class Ranges(_Asked):

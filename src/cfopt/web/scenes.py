@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
-from functools import cache
+from dataclasses import asdict, dataclass
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from cfopt.features import Features
-from cfopt.generative.base import GenerativeModel
 from cfopt.pipeline import Pipeline
-from cfopt.plausibility import Plausibility, Sphere
+from cfopt.plausibility import Sphere
 from cfopt.problems import GridShortestPath, Knapsack
 from cfopt.problems.base import Problem
-from cfopt.proximity import L2, Latent, Proximity
-from cfopt.search import MDMM, Auto, Search
+from cfopt.proximity import Latent
+from cfopt.question import Question
+from cfopt.search import MDMM
 from cfopt.web.columns import columns, drawable, names
 from cfopt.web.pictures import Canvas, tile_uri
+from cfopt.web.questions import questions
 from cfopt.web.titles import OWN, SHIPPED, Title
 from cfopt.web.views import ImageView, TableView, View
 
+Ask: TypeAlias = Callable[..., Question]
 FILE = Path(__file__).parent / "tables.safetensors"
 #: How many maps there are to choose from, and which of them a search may start from.
 _MAPS, _DONORS = 96, slice(20, 26)
@@ -45,23 +47,6 @@ _ORDERS = (
 )
 
 
-@dataclass(frozen=True)
-class Means:
-    """How contexts are searched for: among all, or among those that a model makes.
-
-    Arguments:
-        search, proximity: for `explain`.
-        generative, plausibility: the model, and what its codes should be like.
-        reference: contexts from which a search can start.
-    """
-
-    search: Search = field(default_factory=Auto)
-    proximity: Proximity = field(default_factory=L2)
-    generative: GenerativeModel | None = None
-    plausibility: Plausibility | None = None
-    reference: Tensor | None = None
-
-
 @dataclass(frozen=True, eq=False)
 class Scene:
     """A pipeline with contexts to ask about.
@@ -72,8 +57,8 @@ class Scene:
         contexts: stored ones, `(N, ...)`.
         labels: what they are called.
         view: how contexts are read and shown.
-        naive: how to search among all contexts.
-        plausible: how to search among plausible ones; None without a generative model.
+        naive: makes the question of a criterion that is to be answered among all contexts.
+        plausible: the same among plausible ones; None without a generative model.
     """
 
     title: Title
@@ -81,8 +66,8 @@ class Scene:
     contexts: Tensor
     labels: tuple[str, ...]
     view: View
-    naive: Means
-    plausible: Means | None = None
+    naive: Ask = Question
+    plausible: Ask | None = None
 
     def describe(self) -> dict[str, Any]:
         """What the page needs to know before anything is asked."""
@@ -94,6 +79,7 @@ class Scene:
             "labels": list(self.labels[:_LABELS]),
             "sense": str(problem.sense),
             "noun": scene.noun,
+            "questions": questions(scene.noun),
             "plausible": self.plausible is not None,
             "decision_names": names(scene),
             "columns": columns(scene),
@@ -132,8 +118,9 @@ def _terrain(pixels: int) -> Scene:
             _terrains(),
         ),
         # Where no pixels are found, as for most epsilons, a mixture with another map will do.
-        naive=Means(search=MDMM(max_steps=_STEPS), reference=models.maps[_DONORS]),
-        plausible=Means(
+        naive=partial(Question, search=MDMM(max_steps=_STEPS), reference=models.maps[_DONORS]),
+        plausible=partial(
+            Question,
             generative=models.generative,
             plausibility=Sphere(_BETA),
             reference=models.maps[_DONORS],
@@ -182,7 +169,6 @@ def _table(
         contexts,
         tuple(f"{row} {k + 1}" for k in range(len(contexts))),
         TableView(features, len(called), contexts.dtype),
-        naive=Means(),
     )
 
 
@@ -197,14 +183,18 @@ def own(config: Path, trusted: bool, pixels: int) -> Scene:
     from cfopt.app.config import read_config
     from cfopt.app.work import load
 
-    work = load(read_config(config), trusted)
+    work = load(read_config(config, trusted))
     contexts, features, problem = work.contexts.x, work.contexts.features, work.pipeline.problem
-    plausible = None
-    if work.generative is not None:
-        plausible = Means(
-            work.search, work.proximity, work.generative, work.plausibility, work.reference
+    asked, plausible = work.question, None
+    ask = partial(Question, search=asked.search, reference=asked.reference)
+    if asked.generative is not None:
+        plausible = partial(
+            ask,
+            proximity=asked.proximity,
+            generative=asked.generative,
+            plausibility=asked.plausibility,
         )
-    proximity = L2() if isinstance(work.proximity, Latent) else work.proximity
+    codes_only = isinstance(asked.proximity, Latent)
     view: View = (
         TableView(features, contexts.shape[1], contexts.dtype)
         if contexts.ndim == 2
@@ -212,12 +202,12 @@ def own(config: Path, trusted: bool, pixels: int) -> Scene:
     )
     labels = work.contexts.labels or tuple(range(len(contexts)))
     return Scene(
-        Title(OWN, work.config.output.title, view.kind, f"Your own, from {config.name}."),
+        Title(OWN, work.config.title, view.kind, f"Your own, from {config.name}."),
         work.pipeline,
         contexts,
         tuple(map(str, labels)),
         view,
-        naive=Means(work.search, proximity, reference=work.reference),
+        naive=partial(ask, proximity=None if codes_only else asked.proximity),
         plausible=plausible,
     )
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -17,6 +19,28 @@ from cfopt.web.process import Source, end_origin
 from cfopt.web.protocol import protocol
 from cfopt.web.server import create_app
 from cfopt.web.titles import OWN
+
+_CHECK = """
+import pathlib, sys
+from cfopt.app.config import read_config
+from cfopt.errors import InputError
+try:
+    read_config(pathlib.Path(sys.argv[1]), trusted=None)
+except InputError as error:
+    sys.exit(str(error))
+"""
+
+
+def check_config(config: Path) -> None:
+    """Raise InputError if there is a mistake in a configuration, whose classes are left aside.
+
+    It is read in a process of its own, since this one is to load neither torch nor a model.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", _CHECK, str(config)], stderr=subprocess.PIPE, text=True, check=False
+    )
+    if done.returncode:
+        raise InputError(done.stderr.strip())
 
 
 def serve(source: Source, limits: Limits, host: str, port: int) -> None:

@@ -16,12 +16,13 @@ from cfopt.drawing.panel import Line, Panel, host, price_range
 from cfopt.drawing.svg import draw
 from cfopt.errors import InputError
 from cfopt.explanation import Explanation
+from cfopt.generative.base import GenerativeModel
 from cfopt.pipeline import relative_regret
 from cfopt.problems.scene import Scene as Picture
 from cfopt.report.pictures import Gallery, galleries
 from cfopt.report.tasks import task_views
 from cfopt.types import Array, Moving, Progress
-from cfopt.web.scenes import Means, Scene
+from cfopt.web.scenes import Scene
 from cfopt.web.views import plain
 
 #: Seconds between two reports of a search.
@@ -129,13 +130,19 @@ class News:
 
     Arguments:
         scene: whose contexts are searched.
-        means: how; with a generative model codes are searched.
+        generative: the model whose codes are searched, if any.
         stopped: whether the search is no longer wanted.
         tell: for the news.
     """
 
-    def __init__(self, scene: Scene, means: Means, stopped: Callable[[], bool], tell: Tell) -> None:
-        self._scene, self._means, self._stopped, self._tell = scene, means, stopped, tell
+    def __init__(
+        self,
+        scene: Scene,
+        generative: GenerativeModel | None,
+        stopped: Callable[[], bool],
+        tell: Tell,
+    ) -> None:
+        self._scene, self._generative, self._stopped, self._tell = scene, generative, stopped, tell
         self._last = 0.0
 
     def __call__(self, progress: Progress) -> None:
@@ -151,7 +158,7 @@ class News:
     def _where(self, moving: Moving | None) -> dict[str, Any]:
         if moving is None or not len(moving.at):
             return {}
-        at, generative, pipeline = moving.at[-1:], self._means.generative, self._scene.pipeline
+        at, generative, pipeline = moving.at[-1:], self._generative, self._scene.pipeline
         with torch.no_grad():
             x = at if generative is None else generative.decode(at)
             x = x.reshape(1, *self._scene.contexts.shape[1:])

@@ -6,21 +6,23 @@ import base64
 import io
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from cfopt.criteria import Absolute, Criterion, Epsilon, Relative
 from cfopt.errors import CfoptError, InputError
-from cfopt.explain import explain
+from cfopt.explain import answer
 from cfopt.explanation import Explanation
-from cfopt.search import Search
+from cfopt.question import Question
+from cfopt.search import Auto
 from cfopt.search.trial import Trial
 from cfopt.types import Status
 from cfopt.web.pictures import Canvas
+from cfopt.web.questions import criterion_of
 from cfopt.web.requests import Context, Decide, Explain, Wanted
-from cfopt.web.scenes import Means, Scene
+from cfopt.web.scenes import Scene
 from cfopt.web.telling import News, Tell, decided, told
 from cfopt.web.views import ImageView
 
@@ -75,7 +77,10 @@ class Work:
         Returns the request as it is to be remembered: an image in the size that was searched.
         """
         scene = self._scene(asked.pipeline)
-        tried = self._run(scene, asked, Trial(self._means(scene, asked).search))
+        question = self._question(scene, asked)
+        # To start from known contexts is a search of its own.
+        trial = replace(question, search=Trial(question.search or Auto()), reference=None)
+        tried = answer(self._read(scene, asked.context)[None], scene.pipeline, trial)
         if tried.status[0] is Status.REJECTED:
             decided(scene, tried.x0[0])  # where the solver fails, that is no fault of the request
             raise InputError(tried.message[0][:1].upper() + tried.message[0][1:] + ".")
@@ -87,64 +92,43 @@ class Work:
 
     def _explain(self, asked: Explain, tell: Tell) -> dict[str, Any]:
         scene, start = self._scene(asked.pipeline), time.perf_counter()
-        news = News(scene, self._means(scene, asked), self._stopped, tell)
-        e = self._run(scene, asked, self._means(scene, asked).search, news)
+        question = self._question(scene, asked)
+        news = News(scene, question.generative, self._stopped, tell)
+        e = answer(self._read(scene, asked.context)[None], scene.pipeline, question, news)
         return {
             "result": told(scene, e) | {"seconds": time.perf_counter() - start},
             "explanation": e.to_json(),
         }
 
-    def _run(
-        self, scene: Scene, asked: Explain, search: Search, on_progress: News | None = None
-    ) -> Explanation:
-        means, reference = self._means(scene, asked), None
-        # To start from known contexts is a search of its own.
-        if not isinstance(search, Trial):
-            reference = self._known(scene, asked, means.reference)
-        return explain(
-            self._read(scene, asked.context)[None],
-            scene.pipeline,
-            self._criterion(scene, asked),
-            generative=means.generative,
-            proximity=means.proximity,
-            plausibility=means.plausibility,
-            search=search,
-            features=scene.view.limited(asked.features),
-            reference=reference,
-            margin=asked.question.margin,
-            on_progress=on_progress,
-        )
-
-    def _known(self, scene: Scene, asked: Explain, reference: Tensor | None) -> Tensor | None:
-        """Contexts to start from; the first is where the alternative is known to be the best."""
-        wanted = asked.question.alternative
-        if reference is None or not isinstance(wanted, Wanted) or wanted.row is None:
-            return reference
-        return torch.cat([self._stored(scene, wanted.row)[None], reference])
-
-    def _means(self, scene: Scene, asked: Explain) -> Means:
+    def _question(self, scene: Scene, asked: Explain) -> Question:
+        """What is asked, in the terms of the library."""
         if asked.plausible and scene.plausible is None:
             raise InputError(
-                f"{scene.title.title} has no generative model, so that plausible needs to be false."
+                f"{scene.title.title} has no generative model. Set plausible to false."
             )
-        wanted = asked.plausible is not False and scene.plausible is not None
-        return scene.plausible if wanted and scene.plausible is not None else scene.naive
+        ask = scene.naive
+        if asked.plausible is not False and scene.plausible is not None:
+            ask = scene.plausible
+        wanted = asked.question.alternative
+        question = ask(
+            criterion_of(asked.question, None if wanted is None else self._decision(scene, wanted)),
+            margin=asked.question.margin,
+            features=scene.view.limited(asked.features),
+        )
+        if question.reference is None or not isinstance(wanted, Wanted) or wanted.row is None:
+            return question
+        # The first to start from is where the alternative is known to be the best.
+        known = torch.cat([self._stored(scene, wanted.row)[None], question.reference])
+        return replace(question, reference=known)
 
-    def _criterion(self, scene: Scene, asked: Explain) -> Criterion:
-        question, problem = asked.question, scene.pipeline.problem
-        if question.kind == "epsilon":
-            assert question.epsilon is not None
-            return Epsilon(question.epsilon)
-        wanted = question.alternative
-        if isinstance(wanted, Wanted) and wanted.row is not None:
-            row = self._stored(scene, wanted.row)
-            decision = scene.pipeline.decide(row[None])
-        elif isinstance(wanted, Wanted):
-            assert wanted.path is not None
-            decision = torch.from_numpy(problem.cached_scene.decision_of(wanted.path))[None]
-        else:
-            decision = torch.tensor([wanted], dtype=torch.float64)
-        return Relative(decision) if question.kind == "relative" else Absolute(decision)
+    def _decision(self, scene: Scene, wanted: Wanted | list[float]) -> Tensor:
+        """An alternative, `(1, m)`."""
+        if not isinstance(wanted, Wanted):
+            return torch.tensor([wanted], dtype=torch.float64)
+        if wanted.row is not None:
+            return scene.pipeline.decide(self._stored(scene, wanted.row)[None])
+        assert wanted.path is not None
+        return torch.from_numpy(scene.pipeline.problem.cached_scene.decision_of(wanted.path))[None]
 
     def _scene(self, name: str) -> Scene:
         if name not in self._scenes:

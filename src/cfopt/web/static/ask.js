@@ -3,21 +3,6 @@
 import { el, usable } from "./dom.js";
 import { counted, seconds } from "./words.js";
 
-const FAR = { min: 5, max: 100, step: 5 }; // percent off the best
-
-const WORDS = {
-  route: {
-    absolute: ["What would have made mine the best?", "No other route would have cost less."],
-    relative: ["When would mine have beaten this one?", "Mine would have cost less than the route decided."],
-    epsilon: ["What would have made this one clearly wrong?", "No route of yours is needed."],
-  },
-  other: {
-    absolute: ["What would have made mine the best?", "No other choice would have been better."],
-    relative: ["When would mine have beaten this one?", "Mine would have been better than the decision."],
-    epsilon: ["What would have made this one clearly wrong?", "No alternative is needed."],
-  },
-};
-
 export class Ask {
   /**
    * @param host the section to fill
@@ -30,15 +15,12 @@ export class Ask {
     this.button = el("button", { type: "submit", class: "primary" }, "Explain");
     this.why = el("p", { class: "small why", id: `${host.id}-why` });
     this.button.setAttribute("aria-describedby", this.why.id);
-    const percent = { type: "range", ...FAR, value: 30, oninput: () => this.#told() };
-    this.epsilon = el("input", { ...percent, "aria-label": "At least so far off the best, in percent" });
-    this.off = el("output", {});
     this.naive = el("input", { type: "checkbox" });
     const beside = el("span", {}, "Beside it the naive answer: the nearest pixels, plausible or not");
     this.naiveRow = el("label", { class: "check" }, this.naive, beside);
     this.kinds = el("div", { class: "kinds", role: "radiogroup", "aria-label": "Question" });
-    this.far = el("p", { class: "far", hidden: true }, "at least ", this.off, " off the best", this.epsilon);
-    this.form = el("form", { novalidate: true }, this.kinds, this.far, this.naiveRow);
+    this.knobs = el("div", {});
+    this.form = el("form", { novalidate: true }, this.kinds, this.knobs, this.naiveRow);
     this.go = el("div", { class: "go" }, this.button, this.why);
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -50,19 +32,19 @@ export class Ask {
     this.progress = el("div", { class: "progress", hidden: true }, track, this.time, this.stop);
     this.form.append(this.go);
     host.append(this.form, this.progress);
-    this.#told();
   }
 
-  /** Words and options that fit a pipeline. */
-  suit({ noun, plausible }) {
-    const words = WORDS[noun === "route" ? "route" : "other"];
-    const kept = this.kind ?? "absolute";
-    const choice = ([kind, [title, more]]) => {
+  /** The questions that a pipeline can be asked, and options that fit it. */
+  suit({ questions, plausible }) {
+    const kept = this.kind ?? questions[0].kind;
+    this.questions = new Map(questions.map((one) => [one.kind, one]));
+    this.sliders = new Map(questions.map(({ kind, knobs }) => [kind, knobs.map((knob) => new Slider(knob))]));
+    const choice = ({ kind, title, more }) => {
       const radio = { type: "radio", name: this.name, value: kind, checked: kind === kept };
       const input = el("input", { ...radio, onchange: () => this.#chosen() });
       return el("label", { class: "kind" }, input, el("span", {}, el("b", {}, title), el("small", {}, more)));
     };
-    this.kinds.replaceChildren(...Object.entries(words).map(choice));
+    this.kinds.replaceChildren(...questions.map(choice));
     this.naiveRow.hidden = !plausible;
     this.#chosen();
   }
@@ -71,21 +53,23 @@ export class Ask {
     return this.kinds.querySelector("input:checked")?.value;
   }
 
+  /** Whether the question is about an alternative. */
+  get contrasts() {
+    return this.questions?.get(this.kind)?.contrasts ?? true;
+  }
+
   /** The question without its alternative. */
   get question() {
     const { kind } = this;
-    return kind === "epsilon" ? { kind, epsilon: Number(this.epsilon.value) / 100 } : { kind };
+    return { kind, ...Object.fromEntries(this.sliders.get(kind).map((one) => [one.name, one.fraction])) };
   }
 
   /** A question that was asked before, by this page or over HTTP. */
-  set question({ kind, epsilon = null }) {
-    const choice = this.kinds.querySelector(`input[value="${kind}"]`);
+  set question(asked) {
+    const choice = this.kinds.querySelector(`input[value="${asked.kind}"]`);
     if (choice) choice.checked = true;
-    if (epsilon !== null) {
-      const value = Number((100 * epsilon).toPrecision(6));
-      const step = value % FAR.step ? "any" : FAR.step;
-      Object.assign(this.epsilon, { min: Math.min(FAR.min, value), max: Math.max(FAR.max, value), step, value });
-      this.#told();
+    for (const slider of this.sliders.get(asked.kind) ?? []) {
+      if (asked[slider.name] !== undefined) slider.fraction = asked[slider.name];
     }
     this.#chosen();
   }
@@ -120,13 +104,37 @@ export class Ask {
   }
 
   #chosen() {
-    this.far.hidden = this.kind !== "epsilon";
+    this.knobs.replaceChildren(...this.sliders.get(this.kind).map((one) => one.host));
     this.on.change();
+  }
+}
+
+/** A fraction in percent: "at least 30% off the best". */
+class Slider {
+  constructor({ name, before, after, low, high, step, usual }) {
+    Object.assign(this, { name, low, high, step });
+    const range = { type: "range", min: low, max: high, step, value: usual, oninput: () => this.#told() };
+    this.input = el("input", { ...range, "aria-label": `${before} so much ${after}, in percent` });
+    this.output = el("output", {});
+    this.host = el("p", { class: "far" }, `${before} `, this.output, ` ${after}`, this.input);
+    this.#told();
+  }
+
+  get fraction() {
+    return Number(this.input.value) / 100;
+  }
+
+  /** One from elsewhere may lie beyond the range, or between two steps. */
+  set fraction(fraction) {
+    const value = Number((100 * fraction).toPrecision(6));
+    const step = value % this.step ? "any" : this.step;
+    Object.assign(this.input, { min: Math.min(this.low, value), max: Math.max(this.high, value), step, value });
+    this.#told();
   }
 
   #told() {
-    const { min, max, value } = this.epsilon;
-    this.off.textContent = `${value}%`;
-    this.epsilon.style.setProperty("--at", `${(100 * (value - min)) / (max - min)}%`);
+    const { min, max, value } = this.input;
+    this.output.textContent = `${value}%`;
+    this.input.style.setProperty("--at", `${(100 * (value - min)) / (max - min)}%`);
   }
 }

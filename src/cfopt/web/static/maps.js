@@ -131,9 +131,9 @@ export class Maps {
   async #linked(tasks) {
     const { turn } = this.session;
     const { request, result } = tasks[0];
-    const { kind, alternative } = request.question;
+    const { alternative } = request.question;
     const [map, source] = await this.#known(request.context, result?.before.image);
-    let route = kind === "epsilon" ? [] : (result?.asked_path ?? alternative.path ?? []);
+    let route = alternative ? (result?.asked_path ?? alternative.path ?? []) : [];
     if (alternative?.row !== undefined) route = (await api.stored(this.pipeline.name, alternative.row)).path;
     if (!this.session.here(turn)) return;
     await this.#begin(map, source, map.label ?? "map of the link", route);
@@ -175,7 +175,7 @@ export class Maps {
   #why() {
     if (!this.#now) return "The map is loading.";
     const { sketch } = this.editor;
-    if (this.ask.kind === "epsilon") return "";
+    if (!this.ask.contrasts) return "";
     if (!sketch.route.length) return "Draw your route first.";
     if (!sketch.complete) return "Your route does not reach the goal yet.";
     if (alike(sketch.route, this.#now.path)) return "Your route is the one that was decided. Draw another one.";
@@ -188,7 +188,7 @@ export class Maps {
       return;
     }
     const { question } = this.ask;
-    if (question.kind !== "epsilon") question.alternative = { path: this.editor.sketch.route };
+    if (this.ask.contrasts) question.alternative = { path: this.editor.sketch.route };
     const { name, plausible } = this.pipeline;
     const request = { pipeline: name, context: this.#context(), question, plausible };
     const requests = [request];

@@ -75,7 +75,7 @@ function mapPictures(tasks, pipeline) {
   const names = shown.map((task) => (tasks.length > 1 ? `${NAMES[tasks.indexOf(task)]} answer` : "Answer"));
   const comparisons = shown.map(({ result }, k) => new MapComparison(result, pipeline.grid, names[k]));
   const third = comparisons.some((one) => one.third) ? ` Black: ${thirdOf(shown)}.` : "";
-  const lines = (tasks[0].request.question.kind === "epsilon" ? BEST : CONTRAST) + third;
+  const lines = (tasks[0].request.question.alternative ? CONTRAST : BEST) + third;
   const key = el("p", { class: "small key" }, lines);
   const show = (view) => {
     for (const one of comparisons) one.view = view;

@@ -114,8 +114,8 @@ export class Tables {
   }
 
   /** The alternative of a question, if it can be told before the answer is there. */
-  async #asked({ kind, alternative }, result) {
-    if (kind === "epsilon") return null;
+  async #asked({ alternative }, result) {
+    if (!alternative) return null;
     if (result) return result.asked_decision;
     if (Array.isArray(alternative)) return alternative;
     return alternative.row === undefined ? null : (await api.stored(this.pipeline.name, alternative.row)).decision;
@@ -157,7 +157,7 @@ export class Tables {
     if (!this.#now) return "The context is loading.";
     const { outside } = this.features;
     if (outside) return `${capital(outside)} is outside the range that you gave it. Move it, or widen the range.`;
-    if (this.ask.kind === "epsilon") return "";
+    if (!this.ask.contrasts) return "";
     if (!this.#wanted) return "Choose an alternative first.";
     if (equal(this.#wanted, this.#now.decision)) return "Your alternative is what was decided. Choose another one.";
     return "";
@@ -170,7 +170,7 @@ export class Tables {
     }
     const { name, plausible, features } = this.pipeline;
     const { question } = this.ask;
-    if (question.kind !== "epsilon") question.alternative = this.#wanted;
+    if (this.ask.contrasts) question.alternative = this.#wanted;
     const touched = this.#stored.values && !equal(this.features.values, this.#stored.values);
     const context = touched ? { values: this.features.values } : this.#source;
     const request = { pipeline: name, context, question, plausible };

@@ -1,0 +1,62 @@
+"""Dataclasses with one entry for each row: how rows are picked, and how batches are joined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+#: What marks a field that has an entry for each row: `x: Tensor = field(metadata=ROWS)`.
+ROWS = MappingProxyType({"rows": True})
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """A frozen dataclass some of whose fields have an entry for each row.
+
+    Such a field holds a tensor `(B, ...)`, a tuple of length B, another batch, or nothing: None or
+    an empty tuple. All other fields belong to the batch as a whole, and stay as they are.
+    """
+
+    @classmethod
+    def row_fields(cls) -> tuple[str, ...]:
+        """The names of the fields that have an entry for each row."""
+        return tuple(one.name for one in fields(cls) if "rows" in one.metadata)
+
+    def __getitem__(self, rows: Tensor) -> Self:
+        """Some of the rows, by index or mask."""
+        picked = {name: _pick(getattr(self, name), rows) for name in self.row_fields()}
+        return replace(self, **picked) if picked else self
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """The rows of all parts in their order; what is not of a row is that of the first part."""
+        names = cls.row_fields()
+        if len(parts) == 1 or not names:
+            return parts[0]
+        joined = {name: _join([getattr(part, name) for part in parts]) for name in names}
+        return replace(parts[0], **joined)
+
+
+def _pick(values: Any, rows: Tensor) -> Any:
+    if values is None or (isinstance(values, tuple) and not values):
+        return values
+    if isinstance(values, tuple):
+        index = rows.nonzero().flatten() if rows.dtype == torch.bool else rows
+        return tuple(values[i] for i in index.tolist())
+    return values[rows.to(values.device) if isinstance(values, Tensor) else rows]
+
+
+def _join(values: list[Any]) -> Any:
+    first = values[0]
+    if first is None:
+        return None
+    if isinstance(first, Tensor):
+        return torch.cat(values)
+    if isinstance(first, tuple):
+        return tuple(entry for value in values for entry in value)
+    return type(first).concat(values)

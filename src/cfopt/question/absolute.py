@@ -1,0 +1,134 @@
+"""When would my plan have been the best of all?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor
+
+from cfopt import registry
+from cfopt.errors import InputError
+from cfopt.names import listing
+from cfopt.problems.base import Problem, Solved, same_decision
+from cfopt.question.criterion import Contrastive, RowFacts, lags
+from cfopt.types import Quantifier, Sense
+
+#: How many decisions that contradict each other a message and a report name.
+_DESCRIBED, _NAMED = 3, 6
+
+
+@registry.criteria.register
+class Absolute(Contrastive):
+    """When would my plan have been the best of all? `<theta, y_alt> <= v` (Definition 2.2)."""
+
+    formula = "<theta, y_alt> <= v"
+
+    @property
+    def multiples(self) -> Mapping[Quantifier, tuple[float, ...]]:
+        """`y_alt - y` for every y."""
+        return {Quantifier.EVERY: (-1.0,)}
+
+    def direction(self, prices: Tensor, optimum: Tensor, factual: Tensor) -> Tensor:
+        """`y_alt - y*`."""
+        return self.alternative - optimum
+
+    def check(self, problem: Problem, margin: float) -> None:
+        """With a margin, the best other decision must be one that can be asked for."""
+        if margin > 0 and not problem.ranks_decisions:
+            raise InputError(
+                "A margin on an absolute explanation needs binary or listed decisions, which those "
+                f"of {type(problem).__name__} are not known to be. Use margin=0, or binary=True "
+                "where the problem takes it."
+            )
+
+    def rival(self, problem: Problem, prices: Tensor, solved: Solved, margin: float) -> Solved:
+        """Where the alternative is the optimum and must win by a margin, the best other one."""
+        if margin == 0:
+            return solved
+        reached = same_decision(solved.decisions, self.alternative).nonzero().flatten()
+        if not len(reached):
+            return solved
+        costs = problem.sense.sign * prices[reached]
+        others = problem.runner_up(costs, self.alternative[reached])
+        decisions = solved.decisions.index_copy(0, reached, others.decisions)
+        lost = {int(reached[row]): reason for row, reason in others.failures.items()}
+        shortfall = solved.shortfall
+        if shortfall is not None and others.shortfall is not None:
+            shortfall = shortfall.index_copy(0, reached, others.shortfall)
+        return Solved(decisions, solved.failures | lost, shortfall)
+
+    def ties(self, prices: Tensor, optimum: Tensor, factual: Tensor, tolerance: float) -> Tensor:
+        """The solver returned another decision of the same value."""
+        return ~same_decision(optimum, self.alternative)
+
+    @classmethod
+    def choice(cls, noun: str) -> tuple[str, str]:
+        best = (
+            "No other route would have cost less."
+            if noun == "route"
+            else "No other choice would have been better."
+        )
+        return "What would have made mine the best?", best
+
+    def ask(self) -> str:
+        return "When would the alternative have been the best of all?"
+
+    def answer(self, tie: bool, unbeaten: bool) -> str:
+        level = ", level with what the solver returned" if tie else ""
+        return f"in this context the alternative is optimal{level}"
+
+    def miss(self, violation: float, sense: Sense) -> str:
+        return f"the alternative still {lags(violation, sense)} than the best decision"
+
+    def conflict(self, where: str, rivals: Sequence[str], margin: float) -> str:
+        beat = "win by its margin against" if margin > 0 else "beat"
+        letters = [chr(ord("A") + k) if k < 26 else f"A{k}" for k in range(len(rivals))]
+        if not rivals:
+            return f"in {where} is the alternative the best of all"
+        if len(rivals) == 1:
+            text = f"in {where} does the alternative {beat} A"
+        elif len(rivals) == 2:
+            wins = "wins by its margin against" if margin > 0 else "beats"
+            then = "it does not win by it against B" if margin > 0 else "B beats it"
+            text = f"whenever the alternative {wins} A, {then}"
+        else:
+            text = f"{where} lets the alternative {beat} {listing(letters)} at once"
+        named = [f"{letter} is {rival}" for letter, rival in zip(letters, rivals, strict=True)]
+        return f"{text}: {listing(named, most=_DESCRIBED)}"
+
+    def ask_about(self, row: RowFacts) -> str:
+        if row.same:
+            is_so = row.margin == 0 or row.settled
+            asked = f"is {row.it}" if is_so else f"what would have made {row.it}"
+            return f"The decision was {row.wanted}: {asked} the best {row.noun}{row.by}?"
+        made = f"What would have made {row.it} the best {row.noun}{row.by}?"
+        return f"Why not {row.wanted}? {made}"
+
+    def success(self, row: RowFacts) -> str:
+        how = f"been as good as any {row.noun}" if row.level else f"been the best {row.noun}"
+        return f"{row.wanted} would have {how}{row.by}"
+
+    def failure(self, row: RowFacts) -> str:
+        return f"makes it the best {row.noun}{row.by}"
+
+    def edge(self, row: RowFacts) -> str:
+        if not row.level:
+            return ""
+        if row.elsewhere:
+            return f"It is level there with another {row.noun}, which the solver returns."
+        which = "the one that was decided before" if row.tie else "the one asked for"
+        return f"The two are level there, and the solver returns {which}."
+
+    def obstacle(self, row: RowFacts, rivals: Sequence[str]) -> str:
+        if not rivals:
+            return super().obstacle(row, rivals)
+        if len(rivals) == 1:
+            return f"In its way is {rivals[0]}, which {row.wanted} cannot {row.beat}."
+        shown = listing(rivals, most=_NAMED)
+        return (
+            f"To be the best, {row.wanted} would have to {row.beat} {shown} at once. "
+            "Each may be possible, all together are not."
+        )
+
+    def third_role(self, tie: bool) -> str:
+        return "level with it" if tie else super().third_role(tie)

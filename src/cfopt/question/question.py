@@ -1,0 +1,44 @@
+"""One question: what is asked of every context, and how an answer is looked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cfopt._batch import ROWS, Batch
+from cfopt.features import Features
+from cfopt.plausibility import Plausibility
+from cfopt.proximity import Proximity
+from cfopt.question.criterion import Criterion
+
+if TYPE_CHECKING:  # both stand on criteria
+    from cfopt.generative.base import GenerativeModel
+    from cfopt.search.base import Search
+
+
+@dataclass(frozen=True, eq=False)
+class Question(Batch):
+    """What `explain` is asked, whether in Python, by a configuration or over HTTP.
+
+    An explanation keeps it as `asked`, without the generative model and the reference, and so does
+    its JSON.
+
+    Arguments:
+        criterion: what must hold.
+        margin: by which fraction.
+        proximity: what to keep small; None for `L2()`; in an explanation, if its file does not say.
+        plausibility: what codes should be like, if that matters.
+        search: how to look; None for `Auto()`; in an explanation, if its file does not say.
+        features: names and scales of the features, and what they may be.
+        generative: the model whose codes are searched, if any.
+        reference: known contexts, if any.
+    """
+
+    criterion: Criterion = field(metadata=ROWS)
+    margin: float = 0.0
+    proximity: Proximity | None = None
+    plausibility: Plausibility | None = None
+    search: Search | None = None
+    features: Features = field(default_factory=Features)
+    generative: GenerativeModel | None = None
+    reference: Any = None

@@ -1,0 +1,81 @@
+"""The contract of a predictor."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from cfopt.affine import is_affine
+from cfopt.deployed import deployed
+
+
+class PredictorContract(ABC):
+    """What every predictor must do: finite costs, row by row, with gradients that are right."""
+
+    @abstractmethod
+    def predictor(self) -> Callable[[Tensor], Tensor]:
+        """A small one, ready for use, in float64 if it has weights."""
+
+    @abstractmethod
+    def contexts(self) -> Tensor:
+        """Contexts in float64, `(B, ...)` with B >= 3, at which it is smooth."""
+
+    @torch.no_grad()
+    def test_costs_are_finite_and_the_same_each_time(self) -> None:
+        predictor, x = self.predictor(), self.contexts()
+        with deployed(predictor):
+            costs = predictor(x)
+            assert costs.ndim == 2
+            assert len(costs) == len(x)
+            assert costs.is_floating_point()
+            assert costs.isfinite().all()
+            assert torch.equal(predictor(x), costs)
+
+    @torch.no_grad()
+    def test_each_row_is_independent_of_the_others(self) -> None:
+        predictor, x = self.predictor(), self.contexts()
+        with deployed(predictor):
+            together = predictor(x)
+            alone = torch.cat([predictor(row[None]) for row in x])
+            assert torch.allclose(alone, together, rtol=1e-9, atol=1e-9)
+            assert torch.allclose(predictor(x.flip(0)).flip(0), together, rtol=1e-9, atol=1e-9)
+
+    def test_the_gradient_is_that_of_finite_differences(self) -> None:
+        predictor, x = self.predictor(), self.contexts().requires_grad_()
+        generator, step = torch.Generator().manual_seed(7), 1e-6
+        with deployed(predictor):
+            costs = predictor(x)
+            weights = torch.randn(costs.shape, generator=generator, dtype=torch.float64)
+            (gradient,) = torch.autograd.grad((weights * costs).sum(), x)
+            for _ in range(4):
+                towards = torch.randn(x.shape, generator=generator, dtype=torch.float64)
+                with torch.no_grad():
+                    change = predictor(x + step * towards) - predictor(x - step * towards)
+                slope = (weights * change).sum(1) / (2 * step)
+                expected = (gradient * towards).flatten(1).sum(1)
+                assert torch.allclose(slope, expected, rtol=1e-4, atol=1e-5)
+
+    @torch.no_grad()
+    def test_it_is_affine_if_it_is_taken_for_affine(self) -> None:
+        predictor, x = self.predictor(), self.contexts()
+        if is_affine(predictor):
+            with deployed(predictor):
+                middle = predictor((x + x.flip(0)) / 2)
+                mean = (predictor(x) + predictor(x.flip(0))) / 2
+            assert torch.allclose(middle, mean, rtol=1e-9, atol=1e-9)
+
+    def test_contexts_and_weights_are_left_as_they_were(self) -> None:
+        predictor, x = self.predictor(), self.contexts()
+        before = x.clone()
+        state = {}
+        if isinstance(predictor, nn.Module):
+            state = {name: value.clone() for name, value in predictor.state_dict().items()}
+        with deployed(predictor):
+            predictor(x)
+        assert torch.equal(x, before)
+        for name, value in state.items():
+            assert isinstance(predictor, nn.Module)
+            assert torch.equal(predictor.state_dict()[name], value), name

@@ -174,7 +174,7 @@ class CutProof(Certificate):
             names = domain.limits.names
             limits += [domain.describe_sum(int(k)) for k in np.flatnonzero(rows[:first])]
             for j in np.flatnonzero(features):
-                (locked if domain.limits.immutable[j] else limits).append(names[j])
+                (locked if domain.limits.immutable[j] else limits).append(names[int(j)])
             if len(parts) > 1:
                 limits.append("features that are whole numbers")
         decisions = [self.cuts[k].decision for k in used]

@@ -176,5 +176,5 @@ class Domain(Batch):
         row, terms = limits.matrix[k], []
         for j in np.flatnonzero(row):
             size = "" if abs(row[j]) == 1 else f"{abs(row[j]):g} "
-            terms.append(("- " if row[j] < 0 else "+ ") + size + limits.names[j])
+            terms.append(("- " if row[j] < 0 else "+ ") + size + limits.names[int(j)])
         return "(" + " ".join(terms).removeprefix("+ ") + ")"

@@ -26,6 +26,7 @@ from cfopt.plausibility import Plausibility
 from cfopt.problems.base import same_decision
 from cfopt.proximity import L2, Latent, Proximity
 from cfopt.question import Criterion, Question
+from cfopt.recall import Recall
 from cfopt.search import (
     Auto,
     Chain,
@@ -173,7 +174,10 @@ def _pose(
         found = check_predictor(x[usable], pipeline)
         costs = costs.to(found).index_copy(0, usable, found)
     ledger.reject(~costs.isfinite().all(1), "the predictor's costs for this context are not finite")
-    solved = problem.attempt(problem.prices(costs).to("cpu", torch.float64))
+    prices = problem.prices(costs).to("cpu", torch.float64)
+    solved, recall = problem.attempt(prices), Recall()
+    if problem.exact() is problem:
+        recall.keep(prices, solved)
     failures = problem.audit(solved.decisions.numpy()) | solved.failures
     ledger.reject_each(failures, "the factual decision is unknown: ")
     problem.remember(solved.decisions.numpy())
@@ -192,6 +196,7 @@ def _pose(
         domain,
         size=problem.prices(costs).abs().amax(1),
         precise=solved.decisions,
+        recall=recall,
     )
 
 

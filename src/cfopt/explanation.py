@@ -189,7 +189,7 @@ class Explanation(Batch):
         """What to call a row."""
         return str(self.labels[row] if self.labels is not None else row)
 
-    def _names(self) -> tuple[str, ...]:
+    def _names(self) -> Sequence[str]:
         return self.features.labels(math.prod(self.x.shape[1:]))
 
     def table(self) -> pd.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import pandas as pd
@@ -118,9 +118,9 @@ class Features:
                 )
         self.limits(size)
 
-    def labels(self, size: int) -> tuple[str, ...]:
+    def labels(self, size: int) -> Sequence[str]:
         """The names, or x0, x1, ... where there are none."""
-        return tuple(self.names) if self.names is not None else tuple(f"x{i}" for i in range(size))
+        return tuple(self.names) if self.names is not None else _Numbered(size)
 
     @property
     def limited(self) -> bool:
@@ -217,3 +217,21 @@ def check_scale(scale: Tensor) -> None:
             f"Scales need to be finite and > 0, got {value:g} for feature {first}. A feature that "
             "never varies can have scale 1."
         )
+
+
+class _Numbered(Sequence[str]):
+    """x0, x1, ...: made where one is asked for, since an image has thousands that nobody reads."""
+
+    def __init__(self, size: int) -> None:
+        self._numbers = range(size)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        found = self._numbers[index]
+        return f"x{found}" if isinstance(found, int) else [f"x{j}" for j in found]

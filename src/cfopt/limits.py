@@ -30,7 +30,7 @@ class Limits:
         matrix, row_lower, row_upper: limits on weighted sums, `(k, p)` and `(k,)`.
     """
 
-    names: tuple[str, ...]
+    names: Sequence[str]
     lower: Array
     upper: Array
     immutable: NDArray[np.bool_]

@@ -14,6 +14,7 @@ from cfopt.pipeline import Pipeline
 from cfopt.problems.base import Solved, same_decision
 from cfopt.proximity import Latent, Proximity
 from cfopt.question import Criterion
+from cfopt.recall import Recall
 from cfopt.types import Quantifier, Sense
 
 #: A criterion holds when h exceeds 0 by no more than this part of `sum_j |price_j d_j|`.
@@ -89,6 +90,7 @@ class Task:
         latent: the codes that are searched instead of contexts, if any.
         precise: the factual decisions before they were rounded to the dtype of the contexts, if
             that matters, `(B, m)` in float64 on the CPU.
+        recall: what verification has solved before, if it should not be solved again.
     """
 
     origin: Tensor
@@ -101,6 +103,7 @@ class Task:
     start: Tensor | None = None
     size: Tensor | None = None
     precise: Tensor | None = None
+    recall: Recall | None = None
     latent: LatentSpace | None = None
 
     def __len__(self) -> int:
@@ -192,15 +195,15 @@ class Task:
         prices = self.pipeline.problem.prices(costs)
         return prices if self.pipeline.problem.sense is Sense.MIN else -prices
 
-    def optimum(self, prices: Tensor) -> Solved:
+    def optimum(self, prices: Tensor, recall: Recall | None = None) -> Solved:
         """The best decisions for turned prices: `(B, m) -> Solved`.
 
         A solver may not be able to tell decisions apart whose prices are 0 but for rounding: then
-        they are 0.
+        they are 0. What is recalled is not solved again.
         """
         problem = self.pipeline.problem
         turned = prices if problem.sense is Sense.MIN else -prices
-        solved = problem.attempt(turned)
+        solved = problem.attempt(turned) if recall is None else recall.attempt(problem, turned)
         tiny = turned.abs() <= self.rounding * self._largest(turned)[:, None]
         again = [row for row in solved.failures if (tiny & (turned != 0))[row].any()]
         if again:

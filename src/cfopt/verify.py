@@ -47,7 +47,7 @@ def verify(task: Task, x: Tensor) -> Verdict:
         costs = task.pipeline.predict(x).to("cpu", torch.float64)
     host = task.on_host()
     prices = host.turned(costs)
-    solved = host.optimum(prices)
+    solved = host.optimum(prices, task.recall)
     rival = host.rival(prices, solved)
     judged = host.judge(prices, rival.decisions, shortfall=rival.shortfall)
     failures = _doubtful(host, prices, solved) | rival.failures

@@ -25,7 +25,7 @@ from cfopt.pipeline import Pipeline
 from cfopt.plausibility import Plausibility
 from cfopt.problems.base import same_decision
 from cfopt.proximity import L2, Latent, Proximity
-from cfopt.search import Auto, Chain, Donors, Polished, Reference, Search, Sequential
+from cfopt.search import Auto, Chain, LatentReference, Polished, Reference, Search, Sequential
 from cfopt.task import Task
 from cfopt.types import Points, Progress, Status, counted
 from cfopt.verify import recheck, verify
@@ -190,7 +190,7 @@ def _with_reference(search: Search, known: Tensor | None, task: Task) -> Search:
     if known is None:
         return search
     if task.latent is not None:
-        return Chain((search, Donors(known)))
+        return Chain((search, LatentReference(known)))
     start, polish = Reference(known), Sequential(restarts=0)
     return Chain((search, start if polish.refusal(task) else Polished(start, polish)))
 

@@ -21,6 +21,7 @@ from cfopt.search import (
     Counting,
     CuttingPlane,
     Enumeration,
+    LatentSequential,
     Search,
     Sequential,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "GenerativeModel",
     "InputError",
     "Latent",
+    "LatentSequential",
     "LinearLimit",
     "LogLikelihood",
     "MissingExtraError",

@@ -77,7 +77,8 @@ decision_of_row = 0
 [proximity]         # "L2", "L1", or "Latent" with a generative model
 kind = "L2"
 
-[search]            # "Auto", "MDMM", "Sequential", "CuttingPlane", "Enumeration", "ClosedForm"
+[search]            # "Auto", "MDMM", "Sequential", "CuttingPlane", "Enumeration", "ClosedForm",
+                    # or "LatentSequential" with a generative model
 kind = "Auto"       # knobs by their names: step = 0.01, or mdmm = { step = 0.01 } within Auto
 
 # [generative]      # a model of plausible contexts, whose codes are searched; what it makes has

@@ -25,7 +25,15 @@ from cfopt.problems import MILP, Problem
 from cfopt.proximity import L1, L2, Latent, Proximity
 from cfopt.search import Search
 
-_SEARCHES = ("Auto", "MDMM", "Sequential", "CuttingPlane", "Enumeration", "ClosedForm")
+_SEARCHES = (
+    "Auto",
+    "MDMM",
+    "Sequential",
+    "LatentSequential",
+    "CuttingPlane",
+    "Enumeration",
+    "ClosedForm",
+)
 _CONTRASTIVE: dict[str, type[Relative] | type[Absolute]] = {
     "Relative": Relative,
     "Absolute": Absolute,

@@ -317,7 +317,7 @@ def test_epsilon_is_met_from_home_near_the_exact_optimum():
     pipeline, x0 = cfopt.Pipeline(layer, problem), normal(20, 6, seed=3)
     exact = cfopt.explain(x0, pipeline, Epsilon(0.2))
     assert exact.optimal.all()
-    search = LatentSequential(restarts=0)
+    search = LatentSequential(radius=0.5, restarts=0)
     e = cfopt.explain(x0, pipeline, Epsilon(0.2), generative=Identity(6), search=search)
     assert e.valid.sum() >= 18
     ratio = e.loss[e.valid] / exact.loss[e.valid]

@@ -58,7 +58,9 @@ class Run(ABC):
         if not count:
             return
         wide = rows.repeat_interleave(each)
-        for climb in self.climbs(wide, replace(self.task[wide], start=starts.flatten(0, 1))):
+        # A copy: the best points, from which climbs may begin, change on the way.
+        task = replace(self.task[wide], start=starts.flatten(0, 1).clone())
+        for climb in self.climbs(wide, task):
             for moving in climb.run(self._max_steps):
                 yield moving.of(wide)
             seen = climb.evaluator

@@ -85,6 +85,8 @@ class BundleModel:
         order = distance.argsort(axis=1)[:, :TRIED]
         for k in range(order.shape[1]):
             some = np.flatnonzero(here.one_suffices & (known > k))
+            if not len(some):
+                break
             chosen = order[some, k]
             if self._l1 or self._sums:
                 self._step(plan, rows, some, [slice(j, j + 1) for j in chosen], cuts)
@@ -129,20 +131,18 @@ class BundleModel:
         cuts: _Cuts,
     ) -> None:
         """Try to meet the chosen cuts of some of the rows of a plan."""
-        for i, choice in zip(which.tolist(), choices, strict=True):
-            normals, limits, elastic = (
-                cuts.normals[i, choice],
-                cuts.limits[i, choice],
-                cuts.elastic[i],
-            )
-            sums = self._sums[rows[i]] if self._sums else None
-            step = self._nearest(
-                Region(normals, limits, cuts.lower[i], cuts.upper[i], elastic, sums)
-            )
+        u = plan.target[which]
+        loss, miss, price = np.full((3, len(which)), np.inf)
+        for k, (i, choice) in enumerate(zip(which.tolist(), choices, strict=True)):
+            normals, limits = cuts.normals[i, choice], cuts.limits[i, choice]
+            box, sums = (cuts.lower[i], cuts.upper[i]), self._sums[rows[i]] if self._sums else None
+            step = self._nearest(Region(normals, limits, *box, cuts.elastic[i], sums))
             if step is not None:
-                loss = np.abs(step.v).sum() if self._l1 else step.v @ step.v
-                miss = (normals @ step.v - limits).max(initial=0.0)
-                plan.improve(i, step.v, loss, miss, step.price, elastic)
+                u[k], price[k] = step.v, step.price
+                miss[k] = (normals @ step.v - limits).max(initial=0.0)
+        solved = np.isfinite(miss)
+        loss[solved] = (np.abs(u) if self._l1 else np.square(u)).sum(axis=1)[solved]
+        plan.improve(which, u, loss, miss, price, cuts.elastic[which])
 
 
 def _step_in_box(plan: StepPlan, which: Indices, chosen: Indices, cuts: _Cuts) -> None:

@@ -77,7 +77,7 @@ def solve_step(curvature: Array, slope: Array, region: Region) -> Step | None:
         rows, least, most = (
             np.concatenate(pair) for pair in ((matrix, rows), (lower, least), (upper, most))
         )
-    lower, upper = np.append(region.lower, least), np.append(region.upper, most)
+    lower, upper = np.concatenate([region.lower, least]), np.concatenate([region.upper, most])
     met = _solve(curvature, slope, rows, lower, upper)
     size, cuts = len(slope), len(region.limits)
     if met is not None:
@@ -86,8 +86,10 @@ def solve_step(curvature: Array, slope: Array, region: Region) -> Step | None:
     relief[len(rows) - cuts :] = -1.0
     wider = np.zeros((size + 1, size + 1))
     wider[:size, :size], wider[-1, -1] = curvature, region.elastic
-    lower, upper = np.insert(lower, size, 0.0), np.insert(upper, size, _OPEN)
-    broken = _solve(wider, np.append(slope, 0.0), np.hstack([rows, relief]), lower, upper)
+    lower = np.concatenate([region.lower, [0.0], least])
+    upper = np.concatenate([region.upper, [_OPEN], most])
+    slope = np.concatenate([slope, [0.0]])
+    broken = _solve(wider, slope, np.hstack([rows, relief]), lower, upper)
     return broken and Step(broken[0][:size], broken[1][len(rows) - cuts :], False)
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 import cfopt
 from cfopt import metrics
 from cfopt.latent import LatentSpace
-from cfopt.search import Donors
+from cfopt.search import LatentReference
 from cfopt.search.mdmm import _Run
 
 TASKS = 40
@@ -99,7 +99,7 @@ def searches(tasks: Bench) -> list[dict[str, Any]]:
     """The default search, alone and with the donors as references, beside the paper's."""
     alone, seconds = _explain(tasks)
     helped, helped_seconds = _explain(tasks, reference=tasks.donors)
-    donors, donor_seconds = _explain(tasks, search=Donors(tasks.donors))
+    donors, donor_seconds = _explain(tasks, search=LatentReference(tasks.donors))
     theirs, their_seconds = _explain(tasks, search=PAPER_SEARCH)
     rows = []
     for name, e, took in (

@@ -14,8 +14,8 @@ from cfopt.generative import PCA
 from cfopt.latent import LatentSpace
 from cfopt.plausibility import mean_norm
 from cfopt.problems import GridShortestPath
-from cfopt.search import MDMM, CuttingPlane, Donors, Sequential
-from cfopt.search.code_model import CodeModel
+from cfopt.search import MDMM, CuttingPlane, LatentReference, LatentSequential
+from cfopt.search.trust_region.surrogate import Surrogate
 from conftest import normal
 
 
@@ -88,7 +88,9 @@ def test_with_an_affine_decoder_the_sequential_search_finds_the_exact_optimum(pi
     criterion = Absolute(_alternatives(pipeline))
     exact = cfopt.explain(X0, pipeline, criterion, search=CuttingPlane())
     pca = PCA.fit(DATA, latent_dim=6)
-    found = cfopt.explain(X0, pipeline, criterion, generative=pca, search=Sequential(restarts=0))
+    found = cfopt.explain(
+        X0, pipeline, criterion, generative=pca, search=LatentSequential(restarts=0)
+    )
     settled = [s is Status.VALID for s in exact.status]
     assert sum(settled) >= 5
     for row in np.flatnonzero(settled).tolist():
@@ -110,7 +112,7 @@ def test_codes_proximity_and_plausibility_add_up_to_the_loss(curved):
                 generative=Squash(6),
                 proximity=proximity,
                 plausibility=plausibility,
-                search=Sequential(restarts=0),
+                search=LatentSequential(restarts=0),
             )
             assert e.valid.sum() >= 4
             rows = e.valid & (e.steps > 0)
@@ -133,7 +135,9 @@ def test_the_sequential_search_finds_more_than_mdmm_and_seldom_farther(curved, q
         "epsilon": Epsilon(0.3),
     }[question]
     knobs = {"generative": Squash(6), "plausibility": Sphere(0.5)}
-    ours = cfopt.explain(x0, curved, criterion, search=Sequential(samples=32, starts=2), **knobs)
+    ours = cfopt.explain(
+        x0, curved, criterion, search=LatentSequential(samples=32, starts=2), **knobs
+    )
     mdmm = cfopt.explain(x0, curved, criterion, search=MDMM(max_steps=1500), **knobs)
     assert ours.valid.sum() >= 36 > mdmm.valid.sum()
     both = ours.valid & mdmm.valid & (mdmm.steps > 0)
@@ -240,23 +244,25 @@ def test_limits_that_no_code_keeps_are_refused(curved, features):
         cfopt.explain(x, curved, Epsilon(0.2), generative=Identity(6), features=features)
 
 
-def test_donors_answer_what_the_search_left_open(curved):
+def test_references_answer_what_the_search_left_open(curved):
     others = normal(10, 6, seed=5)
     criterion = Absolute(curved.decide(others))
-    weak = Sequential(max_steps=1, restarts=0)
+    weak = LatentSequential(max_steps=1, restarts=0)
     alone = cfopt.explain(X0, curved, criterion, generative=Squash(6), search=weak)
     known = cfopt.explain(
         X0, curved, criterion, generative=Squash(6), search=weak, reference=others
     )
     assert alone.valid.sum() < known.valid.sum() == 10
-    assert any("donor" in method for method in known.method)
+    assert any("latent reference" in method for method in known.method)
 
 
-def test_from_a_distant_donor_the_loss_comes_down_to_that_found_from_home(curved):
+def test_from_a_distant_reference_the_loss_comes_down_to_that_found_from_home(curved):
     others = normal(10, 6, seed=5)
     criterion = Absolute(curved.decide(others))
     home = cfopt.explain(X0, curved, criterion, generative=Squash(6))
-    donor = cfopt.explain(X0, curved, criterion, generative=Squash(6), search=Donors(others))
+    donor = cfopt.explain(
+        X0, curved, criterion, generative=Squash(6), search=LatentReference(others)
+    )
     both = home.valid & donor.valid & (home.steps > 0)
     assert both.sum() >= 5
     start = (others - X0).square().sum(1)
@@ -315,7 +321,7 @@ def test_epsilon_is_met_from_home_near_the_exact_optimum():
     pipeline, x0 = cfopt.Pipeline(layer, problem), normal(20, 6, seed=3)
     exact = cfopt.explain(x0, pipeline, Epsilon(0.2))
     assert exact.optimal.all()
-    search = Sequential(restarts=0)
+    search = LatentSequential(radius=0.5, restarts=0)
     e = cfopt.explain(x0, pipeline, Epsilon(0.2), generative=Identity(6), search=search)
     assert e.valid.sum() >= 18
     ratio = e.loss[e.valid] / exact.loss[e.valid]
@@ -360,15 +366,15 @@ def test_l1_is_served_among_codes(curved):
         assert e.loss[both].sum() <= 1.3 * slow.loss[both].sum()
 
 
-def test_references_belong_to_donors_where_codes_are_searched(curved):
+def test_references_of_contexts_and_of_codes_are_told_apart(curved):
     from cfopt.search import Reference
 
     others = normal(10, 6, seed=5)
     criterion = Absolute(curved.decide(others))
-    with pytest.raises(InputError, match="use Donors"):
+    with pytest.raises(InputError, match="use LatentReference"):
         cfopt.explain(X0, curved, criterion, generative=Squash(6), search=Reference(others))
     with pytest.raises(InputError, match="use Reference"):
-        cfopt.explain(X0, curved, criterion, search=Donors(others))
+        cfopt.explain(X0, curved, criterion, search=LatentReference(others))
 
 
 def test_a_single_bad_row_is_rejected_also_with_scaled_codes(curved):
@@ -441,17 +447,25 @@ def test_reports_tell_where_rows_are_by_the_numbers_of_the_caller(curved, search
     assert sorted(finished) == sorted(searched)
 
 
-def test_a_mended_model_has_the_true_slopes_of_its_cuts_and_is_nearer_to_the_truth(curved):
+def test_the_searches_among_contexts_and_among_codes_name_each_other(curved):
+    search = cfopt.Sequential()
+    with pytest.raises(InputError, match=r"use LatentSequential\(\)"):
+        cfopt.explain(X0, curved, Epsilon(0.2), generative=Squash(6), search=search)
+    with pytest.raises(InputError, match=r"use Sequential\(\)"):
+        cfopt.explain(X0, curved, Epsilon(0.2), search=LatentSequential())
+
+
+def test_a_refreshed_surrogate_has_the_true_slopes_of_its_cuts_and_is_nearer_to_the_truth(curved):
     factual = curved.decide(X0)
     latent = LatentSpace(Squash(6), Squash(6).encode(X0), Sphere(1.0))
     criterion = Absolute(_alternatives(curved)).bind(len(X0), factual)
     task = cfopt.Task(X0, factual, curved, criterion, cfopt.L2(), latent=latent)
     rows, z = np.arange(len(X0)), latent.codes + 0.3
-    model = CodeModel(task, curved.costs(X0).detach().numpy(), np.zeros(len(X0)))
+    model = Surrogate(task, curved.costs(X0).detach().numpy(), np.zeros(len(X0)))
     model.measure(rows, latent.codes)
     before = model.state.jacobian.copy()
     cuts = normal(len(X0), 3, curved.problem.num_costs, seed=6).numpy()
-    model.mend(rows, z, cuts)
+    model.refresh(rows, z, cuts)
     truth = torch.func.vmap(torch.func.jacrev(lambda code: curved.predictor(2 * code.tanh())))(z)
     truth = truth.detach().numpy()
     assert np.allclose(cuts @ model.state.jacobian, cuts @ truth)

@@ -68,7 +68,7 @@ class AffineTask:
     def refusal(task: Task) -> str:
         """Why a task cannot be treated exactly, or ""."""
         if task.latent is not None:
-            return "codes are searched, not contexts (use Sequential() or MDMM())"
+            return "codes are searched, not contexts (use LatentSequential() or MDMM())"
         if not is_affine(task.pipeline.predictor):
             return (
                 "the predictor is not known to be affine (use Sequential() or MDMM(), or wrap it "

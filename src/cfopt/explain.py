@@ -30,8 +30,8 @@ from cfopt.recall import Recall
 from cfopt.search import (
     Auto,
     Chain,
-    Donors,
     Enumeration,
+    LatentReference,
     Polished,
     Reference,
     Search,
@@ -222,7 +222,7 @@ def _with_reference(search: Search, known: Tensor | None, task: Task) -> Search:
     if known is None:
         return search
     if task.latent is not None:
-        return Chain((search, Donors(known)))
+        return Chain((search, LatentReference(known)))
     polish: Search = Sequential(restarts=0)
     polish = Tangents() if polish.refusal(task) else polish
     return Chain((search, Polished(Reference(known), polish)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self, cast
+from typing import ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -16,6 +16,9 @@ from cfopt.errors import InputError
 from cfopt.features import check_scale
 from cfopt.types import Array
 
+#: A change that is as good as none.
+_SMALL = 1e-3
+
 
 @dataclass(frozen=True)
 class Proximity(ABC):
@@ -24,6 +27,11 @@ class Proximity(ABC):
     Arguments:
         scale: the unit in which each feature's change counts, > 0; 1 by default.
     """
+
+    #: k where the distance is `sum_j |c_j|^k` of the scaled change c; None if it has another form.
+    power: ClassVar[int | None] = None
+    #: Whether codes are compared instead of contexts.
+    between_codes: ClassVar[bool] = False
 
     scale: Tensor | Sequence[float] | None = None
 
@@ -60,6 +68,18 @@ class Proximity(ABC):
     def evaluate(self, x: Tensor, origin: Tensor) -> tuple[Tensor, Tensor]:
         """The distance of each row, `(B,)`, and its gradient with respect to x, `(B, ...)`."""
 
+    @property
+    def measure(self) -> Proximity:
+        """What is applied to contexts, or to codes."""
+        return self
+
+    def curvature(self, x: Tensor, origin: Tensor) -> Tensor:
+        """Of a parabola that touches the distance from above: `(B, ...) -> (B, ...)`.
+
+        One second derivative for each feature; needed where `power` is given.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no curvature.")
+
     def units(self, size: int) -> Array:
         """The scale of each of `size` features, on the host: `(p,)`."""
         if self.scale is None:
@@ -79,6 +99,8 @@ class Proximity(ABC):
 class L2(Proximity):
     """The squared Euclidean distance, `|(x - x0) / scale|^2`: the paper's choice."""
 
+    power = 2
+
     @property
     def words(self) -> str:
         """How it measures."""
@@ -88,6 +110,10 @@ class L2(Proximity):
         """`|c|^2` and `2 c / scale` of the scaled change c."""
         change = self._change(x, origin)
         return change.square().flatten(1).sum(1), self._unscaled(2 * change)
+
+    def curvature(self, x: Tensor, origin: Tensor) -> Tensor:
+        """`2 / scale^2`."""
+        return self._unscaled(self._unscaled(torch.full_like(x, 2.0)))
 
 
 @registry.proximities.register
@@ -101,12 +127,19 @@ class Latent(Proximity):
         of: how to measure, such as `L2()`.
     """
 
+    between_codes = True
+
     scale: None = field(default=None, init=False, repr=False)
     of: Proximity = field(default_factory=lambda: L2())
 
     def __post_init__(self) -> None:
         if not isinstance(self.of, L2 | L1):
             raise InputError(f"Latent needs a proximity such as L2(), got {self.of!r:.80}.")
+
+    @property
+    def measure(self) -> Proximity:
+        """What is applied to codes."""
+        return self.of
 
     @property
     def words(self) -> str:
@@ -127,6 +160,8 @@ class Latent(Proximity):
 class L1(Proximity):
     """The sum of absolute changes, `|(x - x0) / scale|_1`."""
 
+    power = 1
+
     @property
     def words(self) -> str:
         """How it measures."""
@@ -136,3 +171,12 @@ class L1(Proximity):
         """`|c|_1` and `sign(c) / scale` of the scaled change c."""
         change = self._change(x, origin)
         return change.abs().flatten(1).sum(1), self._unscaled(change.sign())
+
+    def curvature(self, x: Tensor, origin: Tensor) -> Tensor:
+        """`1 / (|c| scale^2)`, that of the parabola `c'^2 / (2 |c|) + |c| / 2` through c.
+
+        A little is added to |c| where the parabola would be steep.
+        """
+        size = self._change(x, origin).abs()
+        mean = size.flatten(1).mean(1).view(-1, *[1] * (x.ndim - 1))
+        return self._unscaled(self._unscaled(1 / (size + 0.1 * mean + _SMALL)))

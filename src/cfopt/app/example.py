@@ -78,7 +78,7 @@ decision_of_row = 0
 kind = "L2"
 
 [search]            # "Auto", "MDMM", "Sequential", "Tangents", "CuttingPlane", "Enumeration",
-                    # "ClosedForm"
+                    # "ClosedForm", or "LatentSequential" with a generative model
 kind = "Auto"       # knobs by their names: step = 0.01, or mdmm = { step = 0.01 } within Auto
 
 # [generative]      # a model of plausible contexts, whose codes are searched; what it makes has

@@ -5,12 +5,11 @@ from cfopt.search.base import Search
 from cfopt.search.chain import Chain, Polished
 from cfopt.search.closed_form import ClosedForm
 from cfopt.search.cutting_plane import CuttingPlane
-from cfopt.search.donors import Donors
 from cfopt.search.enumeration import Enumeration
 from cfopt.search.mdmm import MDMM, Counting
 from cfopt.search.reference import Reference
-from cfopt.search.sequential import Sequential
 from cfopt.search.tangents import Tangents
+from cfopt.search.trust_region import LatentReference, LatentSequential, Sequential
 from cfopt.search.within import Within
 
 __all__ = [
@@ -20,8 +19,9 @@ __all__ = [
     "ClosedForm",
     "Counting",
     "CuttingPlane",
-    "Donors",
     "Enumeration",
+    "LatentReference",
+    "LatentSequential",
     "Polished",
     "Reference",
     "Search",

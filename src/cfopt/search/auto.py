@@ -12,8 +12,8 @@ from cfopt.search.closed_form import ClosedForm
 from cfopt.search.cutting_plane import CuttingPlane
 from cfopt.search.enumeration import Enumeration
 from cfopt.search.mdmm import MDMM
-from cfopt.search.sequential import Sequential
 from cfopt.search.tangents import Tangents
+from cfopt.search.trust_region import LatentSequential, Sequential
 from cfopt.task import Task
 from cfopt.types import Progress
 
@@ -30,9 +30,8 @@ class Auto(Search):
     sequential search alone, since MDMM seldom finds what it does not.
 
     Arguments:
-        cutting_plane, enumeration, sequential, tangents, mdmm: the searches, with the knobs of
-            one's choice.
-        latent: the sequential search among codes.
+        cutting_plane, enumeration, sequential, latent, tangents, mdmm: the searches, with settings
+            of your own.
         time_limit: seconds for all rows and searches together; rows without an answer by then end
             as best effort. A solve that has begun is not stopped.
     """
@@ -40,12 +39,7 @@ class Auto(Search):
     cutting_plane: CuttingPlane = field(default_factory=CuttingPlane)
     enumeration: Enumeration = field(default_factory=Enumeration)
     sequential: Sequential = field(default_factory=Sequential)
-    # Short first steps end in nearer pieces of what is valid.
-    latent: Sequential = field(
-        default_factory=lambda: Sequential(
-            max_steps=60, radius=0.4, restarts=2, samples=32, starts=2
-        )
-    )
+    latent: LatentSequential = field(default_factory=LatentSequential)
     tangents: Tangents = field(default_factory=Tangents)
     mdmm: MDMM = field(default_factory=lambda: MDMM(max_steps=1000))
     time_limit: float | None = None

@@ -15,6 +15,7 @@ from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.problems.base import TIME_IS_UP
 from cfopt.search.base import Search, check_time_limit
+from cfopt.search.incumbents import Incumbents
 from cfopt.search.projection import project
 from cfopt.task import TOLERANCE, Task
 from cfopt.types import Moving, Points, Progress
@@ -128,10 +129,8 @@ class _Run:
         self.multiplier = torch.zeros(count, device=device, dtype=precise)
         self.slack: Tensor | None = None
         self.idle = torch.zeros(count, device=device, dtype=torch.long)
-        self.best_x = self.x.clone()
-        self.best_loss = torch.full((count,), torch.inf, device=device, dtype=dtype)
-        self.last_improvement = self.best_loss.clone()
-        self.least_h = self.best_loss.clone()
+        self.best = Incumbents(self.x, dtype)
+        self.last_improvement = self.best.loss.clone()
         self.history: list[Tensor] = []  # blocks of (steps, rows, 3)
 
     def advance(self, k: int, late: bool = False) -> Points | None:
@@ -178,14 +177,9 @@ class _Run:
         return point, torch.where(allowed, h, torch.inf), holds & allowed, loss
 
     def _remember(self, x: Tensor, h: Tensor, holds: Tensor, loss: Tensor) -> None:
-        """Keep the best valid point, or while there is none the least violating one."""
-        found = self.best_loss < torch.inf
-        nearer = holds & (loss < self.best_loss)
-        better = nearer | ((h < self.least_h) & ~found)
-        self.best_x = torch.where(better.view(-1, *[1] * (x.ndim - 1)), x, self.best_x)
-        self.best_loss = torch.where(nearer, loss, self.best_loss)
-        self.least_h = torch.minimum(self.least_h, h)
-
+        """Keep the best point, and count the steps that do not improve."""
+        found = self.best.found
+        self.best.update(slice(None), x, loss, h, holds)
         improves = holds & (loss < self.knobs.improvement * self.last_improvement)
         self.last_improvement = torch.where(improves, loss, self.last_improvement)
         counted = holds if self.knobs.counting is Counting.VALID_STEPS else found
@@ -213,8 +207,8 @@ class _Run:
         history = torch.cat(self.history) if self.history else None
         points = Points(
             rows=self.rows[ended],
-            x=self.best_x[ended],
-            found=self.best_loss[ended] < torch.inf,
+            x=self.best.x[ended],
+            found=self.best.found[ended],
             steps=steps,
             solves=self.looks * steps if self.task.calls_solver else torch.zeros_like(steps),
             passes=(1 + self.looks) * steps,
@@ -226,8 +220,7 @@ class _Run:
         if history is not None:
             self.history = [history[:, kept]]
         self.task = self.task[kept]
-        for name in ("rows", "x", "multiplier", "idle", "best_x", "best_loss"):
+        for name in ("rows", "x", "multiplier", "idle", "best", "last_improvement"):
             setattr(self, name, getattr(self, name)[kept])
-        self.last_improvement, self.least_h = self.last_improvement[kept], self.least_h[kept]
         self.slack = None if self.slack is None else self.slack[kept]
         return points

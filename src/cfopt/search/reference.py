@@ -37,7 +37,7 @@ class Reference(Search):
 
     def refusal(self, task: Task) -> str:
         """Needs a search among contexts."""
-        return "" if task.latent is None else "codes are searched; use Donors(contexts)"
+        return "" if task.latent is None else "codes are searched; use LatentReference(contexts)"
 
     def steps(self, task: Task) -> Iterator[Progress]:
         """Predict and solve for all references once, then go each row's own way back."""

@@ -12,9 +12,9 @@ from cfopt import registry
 from cfopt.search.base import Search, check_whole
 from cfopt.search.dual_step import nearest_by_dual
 from cfopt.search.reference import HALVINGS, approach
-from cfopt.search.survey import Rows, Survey
+from cfopt.search.trust_region.evaluator import Bundle, Evaluation, Evaluator
 from cfopt.task import TOLERANCE, Task
-from cfopt.types import Array, Moving, Points, Progress
+from cfopt.types import Array, Indices, Moving, Points, Progress
 
 #: How many numbers of slopes are held at once.
 _NUMBERS_AT_ONCE = 8_000_000
@@ -93,31 +93,31 @@ class _Run:
     def __init__(self, knobs: Tangents, task: Task) -> None:
         count, every = len(task), np.arange(len(task))
         self.knobs, self.task = knobs, task
-        self.survey = Survey(task, np.ones(count), knobs.bundle)
+        self.evaluator, self.bundle = Evaluator(task, np.ones(count)), Bundle(task, knobs.bundle)
         self.lower, self.upper = self._bounds()
-        self.u = self.survey.start
-        first = self.survey.look(every, self.u)
-        self.valid, self.some = first.h == 0, first.some
+        self.u = self.evaluator.start
+        first = self._look(every, self.u)
+        self.valid, self.some = first.miss == 0, first.one_suffices
         # The nearest valid change so far, its proximity, and whether one decision is enough there.
-        self.kept, self.least = self.u.copy(), np.where(self.valid, first.f, np.inf)
-        self.kept_some = first.some.copy()
+        self.kept, self.least = self.u.copy(), np.where(self.valid, first.loss, np.inf)
+        self.kept_some = first.one_suffices.copy()
         self.pull = np.ones(count)
         self.tries, self.taken = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-        self.running = every[np.isfinite(first.h)]
-        self._suggest(every[first.some])
+        self.running = every[np.isfinite(first.miss)]
+        self._suggest(every[first.one_suffices])
 
     def _bounds(self) -> tuple[Array, Array]:
         """The least and the greatest change that each row's bounds allow, `(B, p)` twice."""
-        survey, domain = self.survey, self.task.domain
+        home, domain = self.evaluator.home, self.task.domain
         if domain is None:
-            return np.full_like(survey.origin, -np.inf), np.full_like(survey.origin, np.inf)
+            return np.full_like(home, -np.inf), np.full_like(home, np.inf)
         lower, upper = (
-            (end.double().cpu().numpy() - survey.origin) / survey.scale
+            (end.double().cpu().numpy() - home) / self.evaluator.scale
             for end in (domain.lower, domain.upper)
         )
         return lower, upper
 
-    def _suggest(self, rows: Rows) -> None:
+    def _suggest(self, rows: Indices) -> None:
         """Begin with decisions that would be the best if the factual one were dearer.
 
         At the context itself the best decision is the factual one, which says nothing about what
@@ -130,8 +130,15 @@ class _Run:
             prices = task.prices(task.origin)
         for dearer in _DEARER[: self.knobs.bundle - 1]:
             solved = task.optimum(prices + dearer * prices.abs() * task.factual.sign())
-            self.survey.keep(rows, solved.decisions)
-        self.survey.count(rows, passes=1, solves=len(_DEARER[: self.knobs.bundle - 1]))
+            self.bundle.add(rows, solved.decisions)
+            self.evaluator.solves[rows] += int(task.calls_solver)
+        self.evaluator.passes[rows] += 1
+
+    def _look(self, rows: Indices, u: Array) -> Evaluation:
+        """Look at changes, and reckon with what was decided there."""
+        seen = self.evaluator.look(rows, u)
+        self.bundle.add(rows, seen.rival)
+        return seen
 
     def advance(self) -> None:
         """One step of all rows that are still running."""
@@ -139,33 +146,33 @@ class _Run:
         target = self._aim(rows)
         share = np.where(self.tries[rows] > _TRIES, _SHORTER, 1.0)[:, None]
         target = self.u[rows] + share * (target - self.u[rows])
-        there = self.survey.look(rows, target)
-        holds = there.h == 0
-        nearer = holds & (there.f < self.least[rows])
-        clearly = holds & (there.f < _CLEARLY * self.least[rows])
-        self.kept[rows[nearer]], self.least[rows[nearer]] = target[nearer], there.f[nearer]
-        self.kept_some[rows[nearer]] = there.some[nearer]
+        there = self._look(rows, target)
+        holds = there.miss == 0
+        nearer = holds & (there.loss < self.least[rows])
+        clearly = holds & (there.loss < _CLEARLY * self.least[rows])
+        self.kept[rows[nearer]], self.least[rows[nearer]] = target[nearer], there.loss[nearer]
+        self.kept_some[rows[nearer]] = there.one_suffices[nearer]
         self.tries[rows] = np.where(holds, 0, self.tries[rows] + 1)
-        lost = (self.tries[rows] > _TRIES) | ~np.isfinite(there.h)
+        lost = (self.tries[rows] > _TRIES) | ~np.isfinite(there.miss)
         lost &= self.least[rows] < np.inf
         back = (holds & ~nearer) | lost
         self.tries[rows[back]] = 0
         moved = (target != self.u[rows]).any(axis=1)
         self.u[rows] = np.where(back[:, None], self.kept[rows], target)
-        self.some[rows] = np.where(back, self.kept_some[rows], there.some)
+        self.some[rows] = np.where(back, self.kept_some[rows], there.one_suffices)
         self.valid[rows] = holds | back
         factor = np.where(clearly, _GROW, np.where(holds | lost, _SHRINK, 1.0))
         self.pull[rows] = np.minimum(1.0, factor * self.pull[rows])
         self.taken[rows] += 1
-        able = (moved & np.isfinite(there.h)) | back
+        able = (moved & np.isfinite(there.miss)) | back
         going = able & (self.pull[rows] > _AT_REST) & (self.taken[rows] < self.knobs.max_steps)
         self.running = rows[going]
 
-    def _aim(self, rows: Rows) -> Array:
+    def _aim(self, rows: Indices) -> Array:
         """The next point of each row, `(R, p)`."""
-        value, slope = self.survey.linearise(rows, self.u[rows])
+        value, slope = self.evaluator.linearise(rows, self.u[rows], self.bundle)
         most = -value - _OVERSHOOT * np.maximum(value, 0.0) - _BEYOND
-        known = self.survey.known(rows)
+        known = self.bundle.count(rows)
         target = self.u[rows].copy()
         for i, row in enumerate(rows):
             normals, limits = slope[i, : known[i]], most[i, : known[i]]
@@ -187,7 +194,8 @@ class _Run:
         self, row: int, normals: Array, limits: Array, centre: Array
     ) -> tuple[Array, Array]:
         """Half-spaces around a point, with those of the limits on sums of features."""
-        domain, origin, scale = self.task.domain, self.survey.origin[row], self.survey.scale[row]
+        domain, evaluator = self.task.domain, self.evaluator
+        origin, scale = evaluator.home[row], evaluator.scale[row]
         if domain is None or domain.boxed:
             return normals, limits
         matrix, least, most = domain.sums()
@@ -204,7 +212,7 @@ class _Run:
         features can still join. `(p,) -> (p,)`.
         """
         size = np.abs(u)
-        if not self.survey.taxicab or not size.any():
+        if self.task.proximity.power != 1 or not size.any():
             return np.ones_like(u)
         weight: Array = size + _LEAST_WEIGHT * size.mean()
         return weight
@@ -212,24 +220,27 @@ class _Run:
     def moving(self) -> Moving:
         """Where the rows are that are still running."""
         rows = self.running
-        at = self.survey.contexts(rows, self.u[rows])
+        at = self.evaluator.points(rows, self.u[rows])
         return Moving(torch.from_numpy(rows).to(at.device), at)
 
     def points(self) -> Points:
         """The nearest valid context of each row, moved back towards the factual one."""
-        best, count = self.survey.best(), len(self.task)
-        x, found = best.x, best.loss < torch.inf
+        evaluator, count = self.evaluator, len(self.task)
+        x, found = evaluator.best.x, evaluator.best.found
         rows = found.nonzero().flatten()
         if len(rows):
             x = x.index_copy(0, rows, approach(self.task[rows], x[rows]))
         halvings = HALVINGS * found.long()
+        solves, passes = (
+            torch.from_numpy(count).to(x.device) for count in (evaluator.solves, evaluator.passes)
+        )
         return Points(
             rows=torch.arange(count, device=x.device),
             x=x,
             found=found,
             steps=torch.from_numpy(self.taken).to(x.device) + found,
-            solves=best.solves + halvings * int(self.task.calls_solver),
-            passes=best.passes + halvings,
-            notes=tuple("" if found[i] else best.failures.get(i, "") for i in range(count)),
+            solves=solves + halvings * int(self.task.calls_solver),
+            passes=passes + halvings,
+            notes=tuple("" if found[i] else evaluator.failures.get(i, "") for i in range(count)),
             methods=("tangents",) * count,
         )

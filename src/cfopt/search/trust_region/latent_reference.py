@@ -10,17 +10,19 @@ import torch
 from torch import Tensor
 
 from cfopt.search.base import Search
-from cfopt.search.code_run import CodeRun
 from cfopt.search.reference import Known
+from cfopt.search.trust_region.latent_sequential import LatentRun
 from cfopt.task import Task
 from cfopt.types import Progress
 
-#: How often climbs begin again on the way back: donors are far away.
+#: How often climbs begin again on the way back: references are far away.
 _APPROACHES = 2
+#: How many references are encoded, or decoded, at once.
+_AT_ONCE = 256
 
 
 @dataclass(frozen=True, eq=False)
-class Donors(Search):
+class LatentReference(Search):
     """Climbs from the codes of known contexts that satisfy the criterion, or nearly do.
 
     What a generative model makes of such a context may no longer satisfy it, but little is missing.
@@ -29,11 +31,13 @@ class Donors(Search):
         contexts: known contexts, such as the training data, `(N, ...)`.
         starts: how many of them each row begins from.
         max_steps: of a climb.
+        radius: of the first trust region, in the units of codes.
     """
 
     contexts: Tensor
     starts: int = 2
     max_steps: int = 60
+    radius: float = 0.5
 
     def refusal(self, task: Task) -> str:
         """Needs a latent space."""
@@ -46,25 +50,23 @@ class Donors(Search):
         assert task.latent is not None
         usable = self.contexts.flatten(1).isfinite().all(1)
         known = self.contexts[usable].to(task.origin)
-        run = CodeRun(task, self.max_steps, 1.0)
-        rows, step = torch.arange(len(task), device=known.device), 0
+        run, step = LatentRun(task, self.max_steps, self.radius), 0
         if len(known):
             with torch.no_grad():
-                codes = torch.cat([task.latent.model.encode(k) for k in torch.split(known, 256)])
-                decoded = torch.cat([task.context(k) for k in torch.split(codes, 256)])
+                encode = task.latent.model.encode
+                codes = torch.cat([encode(part) for part in torch.split(known, _AT_ONCE)])
+                decoded = torch.cat([task.context(z) for z in torch.split(codes, _AT_ONCE)])
             raw, remade = Known(task, known), Known(task, decoded)
-            every = torch.arange(len(known), device=known.device)
-            picked = torch.stack(
-                [_best(task[rows[row : row + 1]], raw, remade, every) for row in rows]
-            )[:, : self.starts]
-            climbs = run.climb(rows.repeat_interleave(picked.shape[1]), codes[picked.flatten()])
+            best = [_best(task[row[None]], raw, remade)[: self.starts] for row in run.every]
+            climbs = run.climb(run.every, codes[torch.stack(best)])
             nearer = [run.approach() for _ in range(_APPROACHES)]
             for step, moving in enumerate(chain(climbs, *nearer), 1):
                 yield Progress(step, len(task), len(task), moving=moving)
-        yield Progress(step + 1, 0, len(task), run.points("donor"))
+        yield Progress(step + 1, 0, len(task), run.points("latent reference"))
 
 
-def _best(task: Task, raw: Known, remade: Known, every: Tensor) -> Tensor:
+def _best(task: Task, raw: Known, remade: Known) -> Tensor:
     """The references in their order for one row: first those that are valid as they are."""
+    every = torch.arange(len(raw.contexts), device=raw.contexts.device)
     invalid = raw.missed(task, every) > 0
     return (remade.missed(task, every).clamp(max=1e6) + 1e6 * invalid).argsort(stable=True)

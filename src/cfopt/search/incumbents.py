@@ -1,0 +1,63 @@
+"""The best point of each row that a search has seen so far."""
+
+from __future__ import annotations
+
+from copy import copy
+
+import torch
+from torch import Tensor
+
+
+class Incumbents:
+    """The best valid point of each row or, while there is none, the least violating one.
+
+    Arguments:
+        x: the points where the search begins, `(B, ...)`.
+        dtype: that of losses.
+
+    Attributes:
+        loss: what is minimised, at the best valid point; inf where none is known, `(B,)`.
+        excess: the least h seen, `(B,)`.
+    """
+
+    def __init__(self, x: Tensor, dtype: torch.dtype) -> None:
+        self.x = x.clone()
+        self.loss = torch.full((len(x),), torch.inf, dtype=dtype, device=x.device)
+        self.excess = self.loss.clone()
+
+    @property
+    def found(self) -> Tensor:
+        """Which rows have a valid point, `(B,)`."""
+        return self.loss < torch.inf
+
+    def __getitem__(self, rows: Tensor) -> Incumbents:
+        """Those of some rows."""
+        part = copy(self)
+        part.x, part.loss, part.excess = self.x[rows], self.loss[rows], self.excess[rows]
+        return part
+
+    def update(
+        self, rows: Tensor | slice, x: Tensor, loss: Tensor, excess: Tensor, holds: Tensor
+    ) -> None:
+        """Compare with further points of some rows, none of which occurs twice.
+
+        Arguments:
+            rows: which, `(R,)`.
+            x: the points, `(R, ...)`.
+            loss: what is minimised, `(R,)`.
+            excess: their h; inf where the point is not allowed, `(R,)`.
+            holds: whether they are valid, `(R,)`.
+        """
+        loss, excess = loss.to(self.loss), excess.to(self.loss)
+        nearer = holds & (loss < self.loss[rows])
+        better = nearer | ((excess < self.excess[rows]) & ~self.found[rows])
+        self.x[rows] = torch.where(better.view(-1, *[1] * (x.ndim - 1)), x, self.x[rows])
+        self.loss[rows] = torch.where(nearer, loss, self.loss[rows])
+        self.excess[rows] = torch.fmin(self.excess[rows], excess)
+
+    def offer(self, rows: Tensor, x: Tensor, loss: Tensor, excess: Tensor, holds: Tensor) -> None:
+        """The same with S further points of each row, `(R, S, ...)` and `(R, S)`."""
+        valid = torch.where(holds, loss, torch.inf)
+        order = torch.where(holds.any(1), valid.argmin(1), excess.argmin(1))
+        best = (torch.arange(len(rows), device=rows.device), order)
+        self.update(rows, x[best], loss[best], excess[best], holds[best])

@@ -1,0 +1,225 @@
+"""A task as climbs see it: scaled changes in, losses and misses out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cfopt.search.incumbents import Incumbents
+from cfopt.task import TOLERANCE, Look, Task
+from cfopt.types import Array, Indices, Quantifier
+
+#: How many numbers of contexts are held at once.
+_NUMBERS_AT_ONCE = 8_000_000
+#: What a context that is not allowed adds to the miss.
+_FORBIDDEN = 10.0
+
+
+class Evaluation(NamedTuple):
+    """What a look at some points shows, one row each.
+
+    Arguments:
+        loss: what is minimised, in the unit of the climb, `(R,)`.
+        miss: by how much the criterion is missed, as a fraction of what it compares; 0 where it
+            holds, `(R,)`.
+        holds: whether the point is valid, `(R,)`.
+        one_suffices: whether one decision is enough to meet the criterion nearby, `(R,)`.
+        prices, rival: turned prices, and the decision that counts against the wish, `(R, m)`.
+    """
+
+    loss: Array
+    miss: Array
+    holds: NDArray[np.bool_]
+    one_suffices: NDArray[np.bool_]
+    prices: Tensor
+    rival: Tensor
+
+
+class Evaluator:
+    """Looks at changes u of a task's points, `home + scale * u`, and remembers the best.
+
+    Arguments:
+        task: with the start of each row.
+        length: the size of a typical change of each row, in units of the features' scales, `(R,)`;
+            u is measured in it, so that nothing depends on the units of x. Codes have unit size:
+            there it is None.
+    """
+
+    def __init__(self, task: Task, length: Array | None = None) -> None:
+        self.task = task
+        self.home = host(task.home.flatten(1))
+        count, size = self.home.shape
+        self.scale, self._loss_unit = np.ones((count, size)), np.ones(count)
+        if length is not None:
+            self.scale = length[:, None] * task.proximity.units(size)
+            self._loss_unit = length ** float(task.proximity.power or 1)
+        start = task.beginning.detach()
+        self.start = (host(start.flatten(1)) - self.home) / self.scale
+        self.best = Incumbents(start, torch.float64)
+        self.solves, self.passes = np.zeros((2, count), dtype=np.int64)
+        self.failures: dict[int, str] = {}
+        #: The size of what the criterion compares at the start, `(R,)`.
+        self.unit = np.zeros(count)
+
+    @property
+    def found(self) -> NDArray[np.bool_]:
+        """Which rows have a valid point, `(R,)`."""
+        return self.best.found.cpu().numpy()
+
+    def part(self, rows: Indices) -> Task:
+        """The task of some rows."""
+        return self.task[self.index(rows)]
+
+    def index(self, rows: Indices) -> Tensor:
+        """Row numbers where the points are."""
+        return torch.from_numpy(rows).to(self.best.x.device)
+
+    def points(self, rows: Indices, u: Array) -> Tensor:
+        """The points of changes `(R, p)`, within the bounds of contexts: `(R, ...)`."""
+        flat = torch.from_numpy(self.home[rows] + self.scale[rows] * u)
+        x = flat.reshape(-1, *self.best.x.shape[1:]).to(self.best.x)
+        domain = self.task.domain
+        if domain is None or self.task.latent is not None:  # codes have no bounds of their own
+            return x
+        return domain[self.index(rows)].clamp(x)
+
+    def look(self, rows: Indices, u: Array) -> Evaluation:
+        """Predict and solve at some changes; remember the points if they are the best so far."""
+        x, index = self.points(rows, u), self.index(rows)
+        seen = self._look(rows, x)
+        self._remember(rows, x, seen)
+        first = self.unit[rows] == 0
+        if first.any():
+            self.unit[rows[first]] = np.maximum(host(compared(self.task, index, seen)), 1e-300)[
+                first
+            ]
+        size, excess = host((seen.prices * seen.direction).abs().sum(1)), host(seen.h)
+        # Below the tolerance the criterion holds: no more is asked for.
+        miss = np.where(excess <= TOLERANCE / 2 * size, 0.0, excess) / self.unit[rows]
+        holds = seen.holds.cpu().numpy()
+        domain = self.task.domain
+        if domain is not None and not domain.discrete:
+            # Worse than any miss, but not hopeless: what is decoded at first may not be allowed.
+            miss = miss + np.where(holds | seen.allowed.cpu().numpy(), 0.0, _FORBIDDEN)
+        return Evaluation(
+            loss=host(seen.loss) / self._loss_unit[rows],
+            miss=miss,
+            holds=holds,
+            one_suffices=_one_suffices(self.task, seen),
+            prices=seen.prices,
+            rival=seen.rival,
+        )
+
+    def linearise(self, rows: Indices, u: Array, bundle: Bundle) -> tuple[Array, Array]:
+        """Value and slope of the criterion for each decision of a bundle at some changes.
+
+        `(R, p) -> (R, K), (R, K, p)`, as fractions of what the criterion compares at the start.
+        """
+        task = self.part(rows)
+        x = self.points(rows, u).requires_grad_()
+        with torch.enable_grad():
+            prices = task.prices(x)
+        fixed, known = prices.detach(), bundle.count(rows)
+        value = np.empty((len(rows), known.max(initial=0)))
+        slope = np.empty((*value.shape, self.scale.shape[1]))
+        for k in range(value.shape[1]):
+            direction = task.direction(fixed, bundle.column(rows, k))
+            (gradient,) = torch.autograd.grad(prices, x, direction, retain_graph=True)
+            value[:, k] = host((fixed * direction).sum(1))
+            slope[:, k] = host(gradient.flatten(1))
+        self.passes[rows] += 1 + known
+        unit = self.unit[rows, None]
+        return value / unit, slope * self.scale[rows, None] / unit[..., None]
+
+    def _look(self, rows: Indices, x: Tensor) -> Look:
+        seen = look(self.task, self.index(rows), x)
+        self.passes[rows] += 1
+        self.solves[rows] += int(self.task.calls_solver)
+        self.failures |= {int(rows[i]): reason for i, reason in seen.failures.items()}
+        return seen
+
+    def _remember(self, rows: Indices, x: Tensor, seen: Look) -> None:
+        """Compare with the best so far; whole numbers are judged where they are rounded to."""
+        domain = self.task.domain
+        if domain is not None and domain.discrete:
+            x = domain[self.index(rows)].round(x)
+            seen = self._look(rows, x)
+        excess = torch.where(seen.allowed, seen.h, torch.inf)
+        self.best.update(self.index(rows), x, seen.loss, excess, seen.holds)
+
+
+class Bundle:
+    """The decisions that climbs reckon with, each of which makes a cut.
+
+    Arguments:
+        task: its rows are those of the bundle.
+        width: how many decisions a row keeps; the newest replaces the oldest.
+    """
+
+    def __init__(self, task: Task, width: int) -> None:
+        self._kept = task.factual.new_zeros((len(task), width, task.factual.shape[1]))
+        self._added = np.zeros(len(task), dtype=np.intp)
+
+    def count(self, rows: Indices) -> Indices:
+        """How many decisions each row has, `(R,)`."""
+        return np.minimum(self._added[rows], self._kept.shape[1])
+
+    def column(self, rows: Indices, k: int) -> Tensor:
+        """The decision number k of each row, `(R, m)`; zeros where there are fewer."""
+        return self._kept[torch.from_numpy(rows), k]
+
+    def of(self, row: int) -> Tensor:
+        """All decisions of one row, `(K, m)`."""
+        return self._kept[row, : self.count(np.array([row]))[0]]
+
+    def add(self, rows: Indices, decisions: Tensor) -> NDArray[np.bool_]:
+        """Put in what is not there yet: `(R,), (R, m)`; which of them were new, `(R,)`."""
+        width = self._kept.shape[1]
+        most = int(self.count(rows).max(initial=0))
+        filled = torch.from_numpy(np.arange(most) < self._added[rows, None])
+        same = (self._kept[rows, :most] == decisions[:, None]).all(2).cpu() & filled
+        new = (~same.any(1) & ~decisions.isnan().any(1).cpu()).numpy()
+        chosen = rows[new]
+        self._kept[chosen, self._added[chosen] % width] = decisions[torch.from_numpy(new)]
+        self._added[chosen] += 1
+        return new
+
+
+def look(task: Task, rows: Tensor, points: Tensor) -> Look:
+    """`Task.look` at points of some rows, which may occur more than once, some at a time."""
+    at_once = max(1, _NUMBERS_AT_ONCE // task.origin[0].numel())
+    parts = zip(torch.split(rows, at_once), torch.split(points, at_once), strict=True)
+    return Look.gather([task[some].look(x) for some, x in parts])
+
+
+def compared(task: Task, rows: Tensor, seen: Look) -> Tensor:
+    """The size of what a criterion compares, the values of two decisions: `(R,)`."""
+    pivot = task.criterion[rows].pivot(task.factual[rows]).to(seen.prices)
+    return (seen.prices * seen.rival).abs().sum(1) + (seen.prices * pivot).abs().sum(1)
+
+
+def rules(task: Task) -> Task:
+    """The task without its contexts and codes, which would be copied with every selection."""
+    return replace(task, origin=task.origin.flatten(1)[:, :1], domain=None, latent=None)
+
+
+def host(values: Tensor) -> Array:
+    """Values in float64 on the CPU."""
+    array: Array = values.detach().double().cpu().numpy()
+    return array
+
+
+def _one_suffices(task: Task, seen: Look) -> NDArray[np.bool_]:
+    """For which rows one decision is enough to meet the criterion, near some prices."""
+    multiples = task.criterion.multiples
+    if Quantifier.SOME not in multiples:
+        return np.zeros(len(seen.prices), dtype=bool)
+    if Quantifier.EVERY not in multiples:
+        return np.ones(len(seen.prices), dtype=bool)
+    # Above 0 the best value is to be reached by some decision, below it bounds them all.
+    return ((seen.prices * seen.rival).sum(1) >= 0).cpu().numpy()

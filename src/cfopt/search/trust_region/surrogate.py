@@ -1,0 +1,150 @@
+"""What climbs among codes know of their tasks: measured once, then refreshed where it counts."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cfopt.search.trust_region.climb import Outcome
+from cfopt.search.trust_region.evaluator import host
+from cfopt.search.trust_region.jacobian import Linearised, linearise, slopes
+from cfopt.search.trust_region.step import strict
+from cfopt.task import Task
+from cfopt.types import Array, Indices
+
+#: Sums of prices whose remainder beyond the others is smaller than this, squared, are rounding.
+_DEPENDENT = 1e-9
+#: How many steps a surrogate that does well is kept.
+_OLD = 1
+#: Below this fraction of what was expected, a step was not a fair one.
+_FAIR = 0.3
+
+
+class Surrogate:
+    """The linearised task at the code of each row, and how it is kept up to date.
+
+    A measurement takes a forward pass for each entry of a code. But a step depends on the few cuts
+    that bind, and a backward pass gives the slope of one of them. So a surrogate that has become
+    stale is refreshed: with the slopes G of the binding cuts D, the nearest Jacobian that agrees
+    with them is
+
+        J + D' (D D')^-1 (G - D J)
+
+    which is nearer to the true one in every direction. The slope of the loss is exact after this,
+    and the curvature that of the last measurement, but for the plausibility.
+
+    Arguments:
+        task: in a latent space.
+        prices: at the start of each row, `(R, m)`.
+        loss: there, `(R,)`.
+    """
+
+    def __init__(self, task: Task, prices: Array, loss: Array) -> None:
+        count, size = task.home.shape
+        self.task = task
+        self.state = Linearised(
+            prices=prices.copy(),
+            jacobian=np.zeros((*prices.shape, size)),
+            loss=loss.copy(),
+            slope=np.zeros((count, size)),
+            curvature=np.zeros((count, size, size)),
+        )
+        self.passes = np.zeros(count, dtype=np.int64)
+        #: What the loss would fall to without the criterion, by the first measurement, `(R,)`.
+        self.floor = np.full(count, np.nan)
+        #: Which rows are to be refreshed, and how many steps the others took since they were.
+        self.stale = np.ones(count, dtype=bool)
+        self._age = np.zeros(count, dtype=np.int64)
+        self._measured = np.zeros((count, size, size))
+        # The cuts whose slopes at the present codes are known, with these.
+        self._cuts: list[Array] = [np.zeros((0, prices.shape[1]))] * count
+        self._slopes: list[Array] = [np.zeros((0, size))] * count
+
+    @property
+    def fresh(self) -> NDArray[np.bool_]:
+        """Which rows were measured or refreshed at their present codes, `(R,)`."""
+        fresh: NDArray[np.bool_] = ~self.stale & (self._age == 0)
+        return fresh
+
+    def measure(self, rows: Indices, z: Tensor) -> None:
+        """Linearise the task at codes `(R, n)` of some rows."""
+        if not len(rows):
+            return
+        task = self._part(rows)
+        found = linearise(task, z)
+        for name in (field.name for field in fields(found)):
+            getattr(self.state, name)[rows] = getattr(found, name)
+        self._measured[rows] = found.curvature
+        self.state.curvature[rows] += _plausible(task, z)
+        self.passes[rows] += 1 + z.shape[1]
+        self._renew(rows)
+        for i in np.flatnonzero(np.isnan(self.floor[rows])).tolist():
+            slope = found.slope[i]
+            curvature = strict(self.state.curvature[rows[i]])
+            gain = 0.5 * slope @ np.linalg.solve(curvature, slope)
+            self.floor[rows[i]] = found.loss[i] - gain
+
+    def forget(self, rows: Indices) -> None:
+        """Drop the slopes of cuts that were measured at earlier codes."""
+        for row in rows.tolist():
+            self._cuts[row], self._slopes[row] = (
+                self._cuts[row][:0],
+                self._slopes[row][:0],
+            )
+
+    def unseen(self, row: int, cuts: Array) -> Array:
+        """Those of some cuts `(c, m)` whose slopes at the present code are not known."""
+        known = self._cuts[row]
+        new: Array = cuts[~(cuts[:, None] == known[None]).all(axis=2).any(axis=1)]
+        return new
+
+    def refresh(self, rows: Indices, z: Tensor, cuts: Array) -> None:
+        """Make the surrogate agree with the slopes of some cuts at codes: `(R, n), (R, c, m)`."""
+        # The curvature of absolute values changes too much to be kept.
+        if self.task.proximity.measure.power != 2:
+            self.measure(rows, z)
+            return
+        task, state = self._part(rows), self.state
+        found, state.slope[rows], passes = slopes(task, z, torch.from_numpy(cuts).to(z))
+        self.passes[rows] += passes
+        state.curvature[rows] = self._measured[rows] + _plausible(task, z)
+        for i, row in enumerate(rows.tolist()):
+            self._cuts[row] = known = np.concatenate([self._cuts[row], cuts[i]])
+            self._slopes[row] = np.concatenate([self._slopes[row], found[i]])
+            wrong = self._slopes[row] - known @ state.jacobian[row]
+            weights = np.linalg.lstsq(known @ known.T, wrong, rcond=_DEPENDENT)[0]
+            state.jacobian[row] += known.T @ weights
+        self._renew(rows)
+
+    def learn(self, rows: Indices, outcome: Outcome) -> None:
+        """Agree with what was seen, by Broyden's update, and go along with steps taken."""
+        state, move, taken = self.state, outcome.move, outcome.taken
+        prices = host(outcome.there.prices)
+        size = np.square(move).sum(axis=1) + 1e-12
+        wrong = prices - state.prices[rows] - np.einsum("rmn,rn->rm", state.jacobian[rows], move)
+        state.jacobian[rows] += wrong[:, :, None] * (move / size[:, None])[:, None, :]
+        moved = rows[taken]
+        state.prices[moved] = prices[taken]
+        state.slope[moved] += np.einsum("rij,rj->ri", state.curvature[moved], move[taken])
+        self._age[moved] += 1
+        age = self._age[rows]
+        poor = ~taken | (outcome.gained < _FAIR * outcome.hoped) | (age > _OLD)
+        self.stale[rows] = poor & (age > 0)
+
+    def _renew(self, rows: Indices) -> None:
+        self._age[rows], self.stale[rows] = 0, False
+
+    def _part(self, rows: Indices) -> Task:
+        return self.task[torch.from_numpy(rows).to(self.task.home.device)]
+
+
+def _plausible(task: Task, z: Tensor) -> Array:
+    """The curvature of the plausibility at codes: `(R, n) -> (R, n, n)`."""
+    assert task.latent is not None
+    if task.latent.plausibility is None:
+        return np.zeros((*z.shape, z.shape[1]))
+    return host(task.latent.plausibility.curvature(z))

@@ -51,8 +51,11 @@ def verify(task: Task, x: Tensor) -> Verdict:
     rival = host.rival(prices, solved)
     judged = host.judge(prices, rival.decisions, shortfall=rival.shortfall)
     failures = _doubtful(host, prices, solved) | rival.failures
-    if host.calls_solver:
-        failures |= solved.failures
+    # Two decisions can be compared without a solve, if their prices are numbers.
+    numbers = prices.abs().sum(1).isfinite().tolist()
+    failures |= {
+        row: why for row, why in solved.failures.items() if host.calls_solver or not numbers[row]
+    }
     if rival.shortfall is not None:
         seeming = host.judge(prices, rival.decisions).holds & ~judged.holds
         for row in seeming.nonzero().flatten().tolist():

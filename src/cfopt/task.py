@@ -205,7 +205,8 @@ class Task:
         turned = prices if problem.sense is Sense.MIN else -prices
         solved = problem.attempt(turned) if recall is None else recall.attempt(problem, turned)
         tiny = turned.abs() <= self.rounding * self._largest(turned)[:, None]
-        again = [row for row in solved.failures if (tiny & (turned != 0))[row].any()]
+        tiny &= (turned != 0) & turned.isfinite().all(1, keepdim=True)
+        again = [row for row in solved.failures if tiny[row].any()]
         if again:
             retried = problem.attempt(turned.masked_fill(tiny, 0.0)[again])
             decisions, failures = solved.decisions.clone(), dict(solved.failures)

@@ -9,7 +9,7 @@ setup: $(VENV)/.ready
 $(VENV)/.ready: pyproject.toml paper/pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "cfopt needs Python 3.11 or newer; run make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[pyepo,dev]" -e ./paper
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all,dev]" -e ./paper
 	touch $@
 
 demo: setup  ## explain a map in all three ways, naive beside plausible

@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test lint bench models clean
+.PHONY: setup demo test wheel lint bench models clean
 
 setup: $(VENV)/.ready
 
@@ -18,6 +18,9 @@ demo: setup  ## explain a map in all three ways, naive beside plausible
 test: setup lint  ## everything that must hold before a change lands
 # One thread each: the tests are small, and threads of several processes would wait for each other.
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
+
+wheel: setup  ## build the wheel, and use it in an empty environment, extra by extra
+	$(BIN)/python .ci/check_wheel.py
 
 lint: setup
 	$(BIN)/ruff check .

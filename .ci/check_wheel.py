@@ -123,7 +123,9 @@ def main() -> None:
         there = Environment(folder, wheel)
         there.install()
         printed = there.run("python", "-I", "-c", example() + CORE)
-        expect(printed, "100 contexts: ", "pip install 'cfopt[plots]'", "pip install 'cfopt[report]'")
+        expect(
+            printed, "100 contexts: ", "pip install 'cfopt[plots]'", "pip install 'cfopt[report]'"
+        )
         expect(there.run("cfopt", "info", fails=True), "typer", "pip install 'cfopt[cli]'")
         print("Without extras it explains, and says what pictures, reports and commands need.")
 
@@ -133,7 +135,9 @@ def main() -> None:
         assert (folder / "answers" / "report.html").is_file()
         printed = there.run("cfopt", "serve", fails=True)
         expect(printed, "`cfopt serve` needs fastapi", "pip install 'cfopt[web]'")
-        print("With [cli], `cfopt explain` writes its report, and `cfopt serve` says what it needs.")
+        print(
+            "With [cli], `cfopt explain` writes its report, and `cfopt serve` says what it needs."
+        )
 
         there.install("[web]")
         there.run("python", "-I", "-c", EVERY_MODULE)

@@ -2,14 +2,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test lint bench models clean
+.PHONY: setup demo test wheel lint bench models clean
 
 setup: $(VENV)/.ready
 
 $(VENV)/.ready: pyproject.toml paper/pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "cfopt needs Python 3.11 or newer; run make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[pyepo,dev]" -e ./paper
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all,dev]" -e ./paper
 	touch $@
 
 demo: setup  ## explain a map in all three ways, naive beside plausible
@@ -18,6 +18,9 @@ demo: setup  ## explain a map in all three ways, naive beside plausible
 test: setup lint  ## everything that must hold before a change lands
 # One thread each: the tests are small, and threads of several processes would wait for each other.
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
+
+wheel: setup  ## build the wheel, and use it in an empty environment, extra by extra
+	$(BIN)/python .ci/check_wheel.py
 
 lint: setup
 	$(BIN)/ruff check .

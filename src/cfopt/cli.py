@@ -16,6 +16,7 @@ import typer
 
 import cfopt
 from cfopt.errors import CfoptError, InputError
+from cfopt.extras import require
 
 app = typer.Typer(
     help="Counterfactual explanations for pipelines that predict and then optimise.",
@@ -200,6 +201,8 @@ def serve(
     Example: cfopt serve --config CONFIG.toml
     """
     with _errors(debug):
+        require("`cfopt serve`", "web")
+
         from cfopt.web.limits import Limits
         from cfopt.web.process import Source
         from cfopt.web.serve import check_config, serve

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-
+from cfopt.extras import require
 from cfopt.generative.reports import Batch, Epoch
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 class ProgressBar:
@@ -30,6 +25,16 @@ class ProgressBar:
     """
 
     def __init__(self, title: str, epochs: int, console: Console | None = None) -> None:
+        require("A progress bar", "cli", "rich")
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
         self._title = title
         self._bars = Progress(
             TextColumn("{task.description}"),

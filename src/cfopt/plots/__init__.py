@@ -1,7 +1,11 @@
 """Pictures of explanations."""
 
-from cfopt.plots.comparison import plot_naive_and_plausible
-from cfopt.plots.explanation import plot_explanation
-from cfopt.plots.gallery import plot_gallery
+from cfopt.extras import require
+
+require("Drawing explanations", "plots")
+
+from cfopt.plots.comparison import plot_naive_and_plausible  # noqa: E402
+from cfopt.plots.explanation import plot_explanation  # noqa: E402
+from cfopt.plots.gallery import plot_gallery  # noqa: E402
 
 __all__ = ["plot_explanation", "plot_gallery", "plot_naive_and_plausible"]

@@ -1,0 +1,153 @@
+"""What is installed with cfopt and what is an extra: declared, and named where it is missing."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cfopt.extras import EXTRAS, MODULES
+
+ROOT = Path(__file__).parent.parent
+#: Never imported by name: pandas reads and writes Parquet with one, PyEPO solves with the other.
+BEHIND_THE_SCENES = {"pyarrow", "gurobipy"}
+#: The packages of this repository.
+OWN = {"cfopt", "cfopt_paper", "benchmarks", "tests"}
+
+
+def _project(path: Path) -> dict[str, Any]:
+    project: dict[str, Any] = tomllib.loads(path.read_text())["project"]
+    return project
+
+
+LIBRARY = _project(ROOT / "pyproject.toml")
+
+
+def _packages(requirements: list[str]) -> set[str]:
+    """The names of required packages, in place of an extra of cfopt those that it brings."""
+    found = set()
+    for requirement in requirements:
+        name, extras = re.match(r"([\w.-]+)(?:\[([\w,]+)\])?", requirement).groups()  # type: ignore[union-attr]
+        if name == "cfopt":
+            for extra in extras.split(","):
+                found |= _packages(LIBRARY["optional-dependencies"][extra])
+        else:
+            found.add(name)
+    return found
+
+
+def _modules(packages: set[str]) -> set[str]:
+    return {MODULES.get(name, name) for name in packages}
+
+
+def _imported(folder: Path) -> set[str]:
+    """The packages of others that files in a folder import, anywhere in them."""
+    names = set()
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names.add(node.module.partition(".")[0])
+    return names - OWN - set(sys.stdlib_module_names)
+
+
+def test_the_library_declares_what_it_imports_and_nothing_else() -> None:
+    declared = _packages(LIBRARY["dependencies"]) | _packages(["cfopt[all]"])
+    assert _imported(ROOT / "src") == _modules(declared - BEHIND_THE_SCENES)
+
+
+def test_the_paper_s_study_declares_what_it_imports_and_nothing_else() -> None:
+    requirements = _project(ROOT / "paper" / "pyproject.toml")["dependencies"]
+    own = {name for name in requirements if not name.startswith("cfopt")}
+    assert _imported(ROOT / "paper" / "src") == _modules(_packages(sorted(own)))
+
+
+@pytest.mark.parametrize("folder", ["tests", "benchmarks"])
+def test_what_tests_and_benchmarks_import_is_installed_for_development(folder: str) -> None:
+    declared = _packages([*LIBRARY["dependencies"], "cfopt[all,dev]"])
+    # Tests import helpers that stand beside them.
+    helpers = {path.stem for path in (ROOT / folder).rglob("*.py")}
+    assert _imported(ROOT / folder) - helpers <= _modules(declared)
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_the_packages_named_when_they_are_missing_are_those_of_the_extra(extra: str) -> None:
+    assert set(EXTRAS[extra]) == _packages([f"cfopt[{extra}]"])
+
+
+def test_all_brings_every_extra_but_the_tools_of_development() -> None:
+    extras = LIBRARY["optional-dependencies"]
+    each = [f"cfopt[{name}]" for name in extras if name not in ("all", "dev")]
+    assert _packages(["cfopt[all]"]) == _packages(each)
+
+
+def _without(packages: tuple[str, ...], code: str) -> subprocess.CompletedProcess[str]:
+    """Run code where these packages cannot be found."""
+    missing = [MODULES.get(name, name) for name in packages]
+    block = f"import sys\nfor name in {missing!r}: sys.modules[name] = None\n"
+    command = [sys.executable, "-c", block + code]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+_COMMAND = "from cfopt.__main__ import main\nsys.argv = ['cfopt', *{arguments!r}]\nmain()\n"
+
+
+def test_the_core_explains_without_any_extra() -> None:
+    everything = tuple(_packages(["cfopt[all]"]))
+    done = _without(
+        everything,
+        "import torch, cfopt, cfopt.datasets, cfopt.generative, cfopt.predictors, cfopt.testing\n"
+        "from cfopt.public import *\n"
+        "problem = cfopt.problems.GridShortestPath(3, 3)\n"
+        "pipeline = cfopt.Pipeline(torch.nn.Linear(2, 12), problem)\n"
+        "e = cfopt.explain(torch.ones(2), pipeline, cfopt.Epsilon(0.1))\n"
+        "assert cfopt.Explanation.from_json(e.to_json()).status == e.status\n"
+        "print(e.summary(), len(e.to_dataframe()), len(cfopt.load_terrain(2).maps))\n",
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(" 1 2\n")
+
+
+def test_a_command_line_without_its_packages_says_how_to_install_them() -> None:
+    as_module = "import runpy\nrunpy.run_module('cfopt', run_name='__main__')"
+    for code in (_COMMAND.format(arguments=["info"]), as_module):
+        done = _without(("typer", "rich"), code)
+        assert done.returncode == 1
+        assert done.stderr == (
+            "Error: The command `cfopt` needs typer and rich, which are not installed. Install "
+            "them with: pip install 'cfopt[cli]'\n"
+        )
+
+
+def test_a_server_without_its_packages_says_how_to_install_them() -> None:
+    done = _without(("fastapi", "uvicorn"), _COMMAND.format(arguments=["serve"]))
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: `cfopt serve` needs fastapi and uvicorn, which are not installed. Install them "
+        "with: pip install 'cfopt[web]'\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "use"),
+    [
+        ("matplotlib", "plots", "import cfopt.plots"),
+        ("jinja2", "report", "import cfopt.report"),
+        ("rich", "cli", "import cfopt.generative as g\ng.ProgressBar('a model', 3)"),
+    ],
+)
+def test_a_missing_package_is_named_with_the_extra_that_brings_it(
+    package: str, extra: str, use: str
+) -> None:
+    done = _without((package,), use)
+    assert done.stderr.splitlines()[-1].endswith(
+        f" needs {package}, which is not installed. Install it with: pip install 'cfopt[{extra}]'"
+    )
+    assert "MissingExtraError" in done.stderr

@@ -37,7 +37,7 @@ def sweep(
 
     Arguments:
         rows: how many contexts are explained, in tasks of a few each.
-        seed: of the tasks; another one gives others.
+        seed: the seed of the tasks; another one gives others.
         tell: gets each violation in words, with what repeats it: `check(make_task(seed, task))`.
     """
     counts = {name: Counter() for name in PROBLEMS}

@@ -82,9 +82,9 @@ def test_a_finished_run_is_not_done_again(example: Path, monkeypatch: pytest.Mon
     change(example, "title =", 'title = "Another title" #')
     again = cf("explain", example)
     assert again.exit_code == 0, again.output
-    assert "10 of 10 rows are done already" in again.output
+    assert "10 of 10 rows are already done" in again.output
     assert "Another title" in (example.parent / "results" / "report.html").read_text()
-    assert "(10 are done already)" in cf("explain", example, "--dry-run").output
+    assert "(10 are already done)" in cf("explain", example, "--dry-run").output
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_no_room_on_disk_is_told_and_what_is_done_is_kept(
     assert not (example.parent / "results" / "report.html").exists()
     done = cf("explain", example)
     assert done.exit_code == 0
-    assert "4 of 10 rows are done already" in done.output
+    assert "4 of 10 rows are already done" in done.output
 
 
 def test_code_runs_only_if_it_is_trusted(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +252,7 @@ def test_contexts_come_in_every_format(example: Path) -> None:
     found = work_of(example)
     assert torch.equal(found.contexts.x, want.contexts.x)
     assert found.contexts.labels == want.contexts.labels
-    assert "left out, as no feature: comment" in cf("explain", example, "--dry-run").output
+    assert "left out, not a feature: comment" in cf("explain", example, "--dry-run").output
     np.save(folder / "contexts.npy", want.contexts.x.numpy())
     change(example, 'contexts.parquet"\nlabel = "day"', 'contexts.npy"\nrows = [1, 7]')
     found = work_of(example)
@@ -478,7 +478,7 @@ def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(example: Path) -> N
     assert not (out / "report.html").exists()
     resumed = cf("explain", example)
     assert resumed.exit_code == 0, resumed.output
-    assert f"{2 * parts} of 60 rows are done already" in resumed.output
+    assert f"{2 * parts} of 60 rows are already done" in resumed.output
     undisturbed = example.parent / "undisturbed"
     assert cf("explain", example, "--out", undisturbed).exit_code == 0
     assert_equal(results(out), results(undisturbed))

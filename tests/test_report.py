@@ -178,7 +178,7 @@ def test_decisions_have_names_for_every_kind_of_problem() -> None:
         right[k] = source % 6 == 5 if falls else source < 6
     assert decision_name(grid, down).startswith("A1-A2-A3")
     assert decision_name(grid, right) == "A1-B1-C1-D1-E1-F1-F2-F3-F4-F5-F6"
-    assert decision_name(grid, 0 * down) == "the given visits, which are no simple route"
+    assert decision_name(grid, 0 * down) == "the given visits, which are not a simple route"
     assert decision_name(grid, down * np.nan) == "an unknown decision"
     assert grid.scene().names[0] == "A1-B1"
     terrain = TerrainShortestPath(14, 14)
@@ -446,7 +446,7 @@ def test_the_closest_answer_is_the_closest_in_the_measure_that_is_named(
         assert f"what is near was measured {words}." in html
         assert f"found, measured {words}" in html
     else:
-        assert "No nearer context would do: this is the closest explanation there is." in html
+        assert "No nearer context would do: this is the closest possible explanation." in html
         assert "measured" not in html
 
 

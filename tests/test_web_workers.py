@@ -208,11 +208,11 @@ def test_a_predictor_that_ends_its_process_fails_its_task_alone(client: Client) 
 @pytest.mark.parametrize(
     ("number", "status", "words"),
     [
-        (LIVE_HANG, 504, "The pipeline does not answer. It took longer than 1 s"),
+        (LIVE_HANG, 504, "The pipeline does not respond. It took longer than 1 s"),
         (LIVE_RAISE, 502, "the sensor is broken"),
-        (LIVE_EXIT, 503, "The worker process died. A new one takes its place; try again."),
-        (LIVE_FORK, 504, "The pipeline does not answer. It took longer than 1 s"),
-        (LIVE_LEAVE, 503, "The worker process died. A new one takes its place; try again."),
+        (LIVE_EXIT, 503, "The worker process died. A new one is starting; try again."),
+        (LIVE_FORK, 504, "The pipeline does not respond. It took longer than 1 s"),
+        (LIVE_LEAVE, 503, "The worker process died. A new one is starting; try again."),
     ],
 )
 def test_live_decisions_of_a_faulty_pipeline_are_told(
@@ -276,7 +276,7 @@ def test_old_tasks_are_forgotten(client: Client) -> None:
         client.over(started[-1])
     gone = client.get(started[0]["url"])
     assert gone.status_code == 404
-    assert gone.json()["detail"] == "There is no such task: it was forgotten, or never there."
+    assert gone.json()["detail"] == "There is no such task: it has expired, or never existed."
     assert client.task(started[-1])["status"] == "done"
 
 

@@ -45,7 +45,7 @@ _AFFINE: tuple[type[nn.Module], ...] = (
     nn.ZeroPad3d,
 )
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-#: How far, as a part of their size, declared costs may be from an affine function.
+#: How far, as a fraction of their size, declared costs may be from an affine function.
 _DECLARED_TOLERANCE = 1e-4
 #: How many unit vectors are put through the predictor in one batch.
 _PROBES_AT_ONCE = 1024

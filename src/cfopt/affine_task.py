@@ -185,7 +185,7 @@ class AffineTask:
         if not len(matrix):
             return system
         here = matrix @ self.origin[row]
-        # Likewise: u = 0 is allowed.
+        # Rounding must not exclude u = 0, which is allowed.
         lower, upper = np.minimum(least - here, 0.0), np.maximum(most - here, 0.0)
         return system.with_rows(matrix * self.scale, lower, upper)
 

@@ -12,7 +12,7 @@ from cfopt.affine_task import AffineTask
 from cfopt.geometry import System, Tree, leaves, proved_bound
 from cfopt.types import Array, Quantifier
 
-#: A multiplier below this part of the largest plays no role in a clash.
+#: A multiplier below this fraction of the largest plays no role in a clash.
 _ROLE = 1e-7
 #: Where decisions are not known exactly, a bound stands if what verification grants lowers it by no
 #: more than this fraction.
@@ -25,7 +25,7 @@ class Cut:
 
     Arguments:
         decision: the feasible decision that they are about, or a direction of recession, `(m,)`.
-        quantifier: as which decision it enters.
+        quantifier: the role in which the decision enters.
         ray: whether it is a direction in which feasible decisions go on without end.
     """
 
@@ -91,7 +91,7 @@ class CutProof(Certificate):
     """Cuts, and multipliers for them.
 
     Arguments:
-        cuts: in the order in which they were added to the master.
+        cuts: all cuts, in the order in which they were added to the master.
         tree: multipliers of the limits on sums of features and of the cuts, in this order.
         hopeless: whether they are said to prove that there is no explanation.
     """

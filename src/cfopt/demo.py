@@ -29,7 +29,7 @@ def run(folder: Path, console: Console, maps: int = 6) -> None:
     """Explain the shipped pipeline's decisions for a few maps, and draw what comes out.
 
     Arguments:
-        folder: for pictures, data and the summary.
+        folder: where pictures, data and the summary go.
         console: where to show them.
         maps: how many to explain.
     """

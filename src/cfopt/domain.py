@@ -13,7 +13,7 @@ from cfopt.features import Features
 from cfopt.limits import Limits
 from cfopt.types import Array
 
-#: By how much a limit may be missed, as a part of its size (at least of 1).
+#: By how much a limit may be missed, as a fraction of its size (at least of 1).
 _TOLERANCE = 1e-6
 
 
@@ -82,7 +82,7 @@ class Domain(Batch):
     def round(self, x: Tensor) -> Tensor:
         """Whole numbers made whole, and one of each one-hot group chosen: `(B, ...)`, same shape.
 
-        Limits on other sums may then be broken: `allows` tells.
+        Limits on other sums may then be broken: ask `allows`.
         """
         flat = x.flatten(1)
         whole = torch.from_numpy(self.limits.integer).to(x.device)

@@ -73,8 +73,8 @@ def explain(
         features: names and scales of the features, and what they may be.
         reference: known contexts, such as the training data, in any form that x0 can have. Where
             the search finds nothing, the nearest of them that is allowed and valid is the start.
-        margin: by which part of its own value the alternative must win (for `Epsilon`: by which
-            part of its value the factual decision must lose more); 0 admits ties.
+        margin: by what fraction of its own value the alternative must win (for `Epsilon`: by what
+            fraction of its value the factual decision must lose more); 0 admits ties.
         on_progress: called with each report of the search.
 
     Returns one row for each context. A row with bad input is rejected; the others go on.
@@ -242,7 +242,7 @@ def _run(
     rows = [row for part in parts for row in part.rows.tolist()]
     if sorted(rows) != list(range(len(task))):
         raise CfoptError(
-            f"{type(search).__name__} must hand over each of the {len(task)} rows once; it handed "
+            f"{type(search).__name__} must return each of the {len(task)} rows once; it handed "
             f"over {len(rows)}."
         )
     return Points.gather(parts)
@@ -296,4 +296,4 @@ def _unproved(task: Task) -> str:
     if Quantifier.SOME not in task.criterion.multiples or AffineTask.refusal(task):
         return ""
     reason, *_ = Enumeration().refusal(task).split("; use")
-    return f"; nothing is proved of nearer ones, since {reason}" if reason else ""
+    return f"; nothing is proved about nearer ones, since {reason}" if reason else ""

@@ -28,7 +28,7 @@ from cfopt.wording import question
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: A feature has changed if it moved by more than this part of its size (at least of 1).
+#: A feature has changed if it moved by more than this fraction of its size (at least of 1).
 _CHANGED = 1e-6
 #: How many changes, or rows without an answer, a summary lists.
 _SHOWN = 6
@@ -68,7 +68,7 @@ class Explanation(Batch):
         sense: "min" or "max".
         labels: the rows' labels, from a DataFrame's index.
         traces: loss, h and lambda of each step, `(steps, 3)` a row, if asked for.
-        problem: for pictures; not kept in JSON.
+        problem: the problem, for pictures; not kept in JSON.
         latent: codes and reconstructions, where a generative model was used.
     """
 
@@ -144,7 +144,7 @@ class Explanation(Batch):
     def optimal(self) -> Tensor:
         """Which rows were proved to be the closest explanation there is, `(B,)`.
 
-        Up to a part of 1e-6; in float32, to whose digits x is rounded, of 1e-4.
+        Up to a fraction of 1e-6; in float32, to whose digits x is rounded, of 1e-4.
         """
         return is_optimal(self.loss, self.bound) & self.valid
 
@@ -278,7 +278,7 @@ class Explanation(Batch):
                 f"{distance.double().quantile(0.5):.3g}, largest {distance.max():.3g}; "
                 f"{counted(round(float(steps.mean())), 'step')} on average, "
                 f"{counted(int(self.tie[found].sum()), 'tie')}, "
-                f"{int(self.optimal[found].sum())} proved to be the closest there is."
+                f"{int(self.optimal[found].sum())} proved to be the closest possible."
             )
         moved = 0 if self.latent is None else int(self.reconstruction_moved.sum())
         if moved:

@@ -14,7 +14,7 @@ def write_whole(path: Path, data: bytes) -> None:
     """Write a file whole or not at all; what was there before is replaced at once.
 
     Arguments:
-        path: of the file.
+        path: the file to write.
         data: what it shall hold.
     """
     check_room(path.parent, len(data))

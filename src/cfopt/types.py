@@ -1,4 +1,4 @@
-"""The small shared vocabulary: senses, statuses, and what a search hands over."""
+"""The small shared vocabulary: senses, statuses, and what a search returns."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Points(Batch):
     """The contexts in which a search ended, for some rows of its task.
 
     Arguments:
-        rows: which rows of the task these are, `(R,)`.
+        rows: the rows of the task that these belong to, `(R,)`.
         x: the best valid context seen, or the least violating one, `(R, ...)`.
         found: whether the search saw `x` satisfy the criterion, `(R,)`.
         steps: steps or rounds taken, `(R,)`.

@@ -42,7 +42,7 @@ def impossible(
     """Why a row has no explanation: the decisions and limits whose cuts clash.
 
     Arguments:
-        problem: for the names of decisions.
+        problem: the problem, which names decisions.
         criterion, margin: what was asked.
         clash: the decisions and limits.
         limited: whether some contexts are not allowed.

@@ -25,7 +25,7 @@ def panels(
 
     Arguments:
         count: how many.
-        title: of all of them.
+        title: the title of all of them.
         width, height: of one, in inches.
     """
     whole = height + 0.5
@@ -62,8 +62,8 @@ class Sweep:
         Arguments:
             summary: the points of one curve, with `mean`, `low` and `high`.
             by: the column of the knob.
-            label: for the legend.
-            colour: of line and band.
+            label: the entry in the legend.
+            colour: the colour of line and band.
         """
         points = summary.dropna(subset=["mean"]).sort_values(by)
         x = [self.places[value] for value in points[by]]

@@ -45,6 +45,6 @@ class Experiment(ABC):
         """The pictures by file name, without the paper's values where it shows none.
 
         Arguments:
-            study: for what is not in the tables, such as images.
+            study: the study, for what is not in the tables, such as images.
             rows, summary: as above.
         """

@@ -37,8 +37,8 @@ class Findings:
     """The rows and the summary of one experiment.
 
     Arguments:
-        folder: of the study.
-        name: of the experiment.
+        folder: the folder of the study.
+        name: the name of the experiment.
     """
 
     def __init__(self, folder: Path, name: str) -> None:

@@ -40,7 +40,7 @@ class Job(ABC):
 
         Arguments:
             study: whose scale, seed and results so far to use.
-            report: to be told how far it is.
+            report: called with the progress.
         """
 
 

@@ -182,8 +182,8 @@ def explain_maps(study: Study, which: slice, report: Report, **how: Any) -> dict
 
     Arguments:
         study: whose tasks.
-        which: of the tasks.
-        report: to be told how far it is.
+        which: the tasks to take.
+        report: called with the progress.
         how: search and other arguments of `cfopt.explain`.
     """
     tasks, pipeline, judge = map_tasks(study), map_pipeline(study), TrainVAE().load(study)

@@ -28,9 +28,9 @@ class Study:
     A job's result is one file, written whole: a study that was killed goes on with what is there.
 
     Arguments:
-        folder: for everything; made if it is not there.
+        folder: where everything goes; created if missing.
         scale: how large.
-        seed: of data, models and tasks.
+        seed: the seed of data, models and tasks.
         data: the folder of the published Warcraft maps; generated maps by default.
     """
 

@@ -59,11 +59,11 @@ class TablePanel:
         """The means of a measure with their band.
 
         Arguments:
-            label: for the legend; curves of one label share an entry.
-            colour: of line and band.
-            measure: by its name in the summary.
-            dotted: for the second of two searches.
-            point: which rows, by the columns of the summary.
+            label: the entry in the legend; curves of one label share it.
+            colour: the colour of line and band.
+            measure: the name of the measure in the summary.
+            dotted: whether it is the second of two searches.
+            point: the values of the summary's columns that select its rows.
         """
         self.sweep.curve(self._of(measure, point), self.by, "_", colour)
         line = self.axes.lines[-1]

@@ -45,7 +45,7 @@ class Recipe:
         points, epochs, learning_rate: of the training.
         many_points, many_epochs: the same where networks are trained until they get no better.
         step: gamma of MDMM.
-        epsilon: of the epsilon-explanations.
+        epsilon: the epsilon of the epsilon-explanations.
     """
 
     features: int
@@ -105,7 +105,7 @@ class TrainTable(Job):
         size: the side N of the grid, or the number of items.
         layers: L.
         training: the loss, "MSE" or "SPO+".
-        formula: of the costs, "pyepo" or "text".
+        formula: the formula of the costs, "pyepo" or "text".
         converged: trained until held-out points say that it gets no better, rather than for a given
             number of epochs; and on many points.
     """
@@ -229,7 +229,7 @@ def text_data(kind: str, count: int, features: int, size: int, seed: int) -> Tab
         kind: "grid" or "knapsack".
         count, features: N and p.
         size: the side of the grid, or the number of items.
-        seed: as for PyEPO's generator.
+        seed: the seed, as for PyEPO's generator.
     """
     draw = np.random.RandomState(seed)
     problem: cfopt.Problem

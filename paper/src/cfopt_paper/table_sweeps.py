@@ -42,7 +42,7 @@ class Knob:
     """What is varied.
 
     Arguments:
-        column: of the rows.
+        column: the column of the rows.
         label: under the picture.
         figure: the paper's, by its title in `paper.csv`.
     """
@@ -88,7 +88,7 @@ def beside(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """Add the columns SHARED and RATIO, the latter to the rows of MDMM.
 
     Arguments:
-        rows: of both searches.
+        rows: the rows of both searches.
         keys: the columns that tell points apart, "search" among them.
     """
     task = [*(key for key in keys if key != "search"), "task"]

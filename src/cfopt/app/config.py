@@ -92,7 +92,7 @@ def _rows(given: Any) -> Any:
         return tuple(given)
     if given is not None and not (type(given) is int and given > 0):
         raise TableError(
-            f"rows needs how many rows, or a list of row numbers from 0; got {given!r:.60}."
+            f"rows needs a number of rows, or a list of row numbers from 0; got {given!r:.60}."
         )
     return given
 
@@ -151,7 +151,7 @@ class CriterionSource(Table):
     """The criterion, and where its alternatives come from; its own fields are further keys.
 
     Arguments:
-        margin: by which fraction it must hold.
+        margin: the fraction by which it must hold.
         alternatives: a file of decisions.
         decision_of_row: rows whose decisions are the alternatives: one for all, or one each.
         optimum_of_row: rows whose true optima are the alternatives; "own" for each its own.
@@ -240,13 +240,13 @@ class Tables(Table):
     """All tables of a configuration.
 
     Arguments:
-        title: of the report.
+        title: the title of the report.
         predictor, problem, contexts, criterion: what is to be explained, and what is asked.
         features, proximity, search: the objects of these names.
         generative: a model of plausible contexts, if any.
         reference: a file of known contexts, if any.
         run, output: in which pieces, and where to.
-        training: for `cfopt train`.
+        training: the settings of `cfopt train`.
     """
 
     title: str | None = None
@@ -269,7 +269,7 @@ class Config:
     """All that a run needs to know.
 
     Arguments:
-        path: of the file.
+        path: the file to read.
         trust: whether what it names may execute code.
         tables: what it says.
         content: the file as it was read.
@@ -311,7 +311,7 @@ def read_config(path: Path, trusted: bool | None = False) -> Config:
     """Read a configuration; whatever is unknown, missing or of the wrong kind is an error.
 
     Arguments:
-        path: of the file.
+        path: the file to read.
         trusted: whether classes that can execute code may be used; None to leave them aside.
     """
     content = _read_toml(path)

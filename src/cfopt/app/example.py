@@ -120,11 +120,11 @@ def write_example(folder: Path) -> list[Path]:
     }
     taken = [name for name in paths if (folder / name).exists()]
     if taken:
-        raise InputError(f"{folder / taken[0]} is there already. Pass another folder.")
+        raise InputError(f"{folder / taken[0]} already exists. Pass another folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"The folder {folder} cannot be made: {error}.") from error
+        raise InputError(f"The folder {folder} cannot be created: {error}.") from error
     for name, data in paths.items():
         write_whole(folder / name, data)
     return [folder / name for name in paths]

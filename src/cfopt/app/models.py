@@ -32,7 +32,7 @@ def build_predictor(
 
     Arguments:
         source: class, arguments and weights, or an archive.
-        trust: for classes and files that can execute code.
+        trust: decides whether classes and files that can execute code are allowed.
         with_weights: False for a model that is yet to be trained.
     """
     if source.archive is not None:
@@ -54,7 +54,7 @@ def build_generative(
 
     Arguments:
         source: class, arguments and weights.
-        trust: for classes and files that can execute code.
+        trust: decides whether classes and files that can execute code are allowed.
         with_weights: False for a model that is yet to be trained.
     """
     model = _build(registry.generative_models, source, trust, with_weights)
@@ -70,14 +70,14 @@ def _build(known: Registry, source: ModelSource, trust: Trust, with_weights: boo
     if not isinstance(model, nn.Module):
         if source.weights is not None:
             raise InputError(
-                f"weights are for a torch.nn.Module; {source.name!r} builds a "
+                f"weights need a torch.nn.Module; {source.name!r} builds a "
                 f"{type(model).__name__}, which needs to load its own."
             )
         return model
     if source.weights is not None and with_weights:
         _load(model, source.weights, source.name, trust)
     elif with_weights and list(model.parameters()) and is_known(found):
-        raise InputError("weights is missing: the model would have random ones.")
+        raise InputError("weights is missing: without it, the model would be random.")
     return model.eval()
 
 
@@ -94,7 +94,7 @@ def _load_archive(path: Path, trust: Trust) -> nn.Module:
 
 @contextmanager
 def _silent(name: str) -> Iterator[None]:
-    """Without the messages of a logger, which repeat at length what is told in a line."""
+    """Without the messages of a logger, which repeat at length what one line says."""
     logger = logging.getLogger(name)
     disabled, logger.disabled = logger.disabled, True
     try:
@@ -155,8 +155,8 @@ def build_problem(source: ProblemSource, trust: Trust) -> Problem:
     """A built-in problem, an MPS or LP file, or what an import path builds.
 
     Arguments:
-        source: which, and its arguments; an argument that is a table with a `file` is read from it.
-        trust: for classes that can execute code.
+        source: name and arguments; an argument that is a table with a `file` is read from that.
+        trust: decides whether classes that can execute code are allowed.
     """
     problem = _problem(source, trust)
     if source.names is None:
@@ -197,7 +197,7 @@ def _call(
     """What a class or function makes of its arguments.
 
     Arguments:
-        built: which.
+        built: the one that is built.
         name: what it is called in messages.
         written: its arguments as they were written, and as they are given unless others are.
     """

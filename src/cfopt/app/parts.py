@@ -24,9 +24,9 @@ def write_part(path: Path, part: Explanation, seconds: float) -> None:
     """Write some rows, whole or not at all.
 
     Arguments:
-        path: of the file.
+        path: the file to write.
         part: the rows.
-        seconds: that they took.
+        seconds: the time that they took.
     """
     tensors, about = _split(part)
     about |= {"clash": [clash_to_dict(clash) for clash in part.clash], "seconds": seconds}
@@ -59,9 +59,9 @@ def read_part(path: Path, work: Work, rows: range) -> tuple[Explanation, float]:
     """The rows that `write_part` wrote, and the seconds that they took.
 
     Arguments:
-        path: of the file.
-        work: that they are rows of.
-        rows: which ones.
+        path: the file to read.
+        work: the work whose rows they are.
+        rows: the numbers of the rows.
     """
     try:
         tensors, about = weights.read(path)
@@ -81,7 +81,7 @@ def read_part(path: Path, work: Work, rows: range) -> tuple[Explanation, float]:
         return part, float(about["seconds"])
     except (InputError, KeyError, ValueError, TypeError, RuntimeError) as error:
         raise InputError(
-            f"The rows in {path} cannot be read: {error}. Delete it to have them made again."
+            f"The rows in {path} cannot be read: {error}. Delete it to compute them again."
         ) from error
 
 
@@ -91,8 +91,8 @@ def each_alone(
     """Rows of which some raise an error, each on its own, and how many of them raised one.
 
     Arguments:
-        work: that they are rows of.
-        rows: which ones.
+        work: the work whose rows they are.
+        rows: the numbers of the rows.
         ask: explains, or tries, some rows.
     """
     found, failed = [], 0
@@ -148,8 +148,8 @@ def _shared(work: Work, rows: range, asked: dict[str, Tensor]) -> dict[str, Any]
     """What explanations know beside their rows.
 
     Arguments:
-        work: that they are rows of.
-        rows: which ones.
+        work: the work whose rows they are.
+        rows: the numbers of the rows.
         asked: the fields of the criterion that are of a row, bound to these.
     """
     labels, fields_of_rows = work.contexts.labels, cast(dict[str, Any], asked)

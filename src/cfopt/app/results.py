@@ -28,10 +28,10 @@ def write_results(
     """Write explanations.parquet, explanations.json, pictures and report.html, each whole.
 
     Arguments:
-        explanation: of all rows.
-        work: that it explains.
+        explanation: the explanation of all rows.
+        work: the work that it explains.
         folder: where to.
-        seconds: that all rows took.
+        seconds: the time that all rows took.
 
     Yields a line about each.
     """
@@ -47,7 +47,7 @@ def write_results(
     report = _write_report(explanation, work, folder, seconds)
     yield from _write_pictures(explanation, work.config.tables.output.pictures, folder / "pictures")
     yield explanation.summary()
-    yield f"{report} tells it all; the rest is in {folder}."
+    yield f"{report} is the report; everything else is in {folder}."
 
 
 def _write_pictures(explanation: Explanation, most: int, folder: Path) -> Iterator[str]:

@@ -34,7 +34,7 @@ def run(work: Work, folder: Path, console: Console) -> Explanation:
 
     Arguments:
         work: what to explain.
-        folder: for everything; one that holds another run is refused.
+        folder: where everything is written; one that holds another run is refused.
         console: where to show how far it is: a bar in a terminal, else lines.
     """
     try_out(work)
@@ -64,7 +64,7 @@ class _Run:
     def __init__(self, work: Work, folder: Path, console: Console) -> None:
         self.work, self.folder, self.parts = work, folder, folder / "parts"
         self.to_do = [rows for rows in work.batches if not part_file(folder, rows).exists()]
-        # Read now: damage is told before hours are spent.
+        # Read now: damage is reported before hours are spent.
         self._read([rows for rows in work.batches if rows not in self.to_do])
         sizes = [len(rows) for rows in self.to_do]
         self.pace = Pace([float(size) for size in sizes])
@@ -76,7 +76,7 @@ class _Run:
             self.parts.mkdir(exist_ok=True)
             with self.display:
                 if len(self.to_do) < len(self.work.batches):
-                    self.display.say(f"{self._done()} of {len(self.work)} rows are done already.")
+                    self.display.say(f"{self._done()} of {len(self.work)} rows are already done.")
                 for note in self.work.notes:
                     self.display.say(note)
                 for rows in self.to_do:

@@ -29,7 +29,7 @@ class Trained:
     """What training came to.
 
     Arguments:
-        path: of the weights.
+        path: the file of weights.
         rows: contexts that were learnt from, the validation part aside.
         loss: the best validation loss.
         warnings: what the training has to say of its own.
@@ -98,9 +98,9 @@ def _train(
 
 def _check_target(to: Path) -> None:
     if to.suffix != ".safetensors":
-        raise InputError(f"--to needs a file that ends with .safetensors, got {to}.")
+        raise InputError(f"--to needs a file name that ends with .safetensors, got {to}.")
     if to.exists():
-        raise InputError(f"{to} is there already. Pass another file with --to.")
+        raise InputError(f"{to} already exists. Pass another file with --to.")
     check_room(to.absolute().parent, 0)
 
 
@@ -116,7 +116,7 @@ class _Lesson:
     """What is learnt from, and how.
 
     Arguments:
-        config: for the models.
+        config: the configuration of the models.
         plan: epochs, learning rate and so on.
         contexts: all of them, `(N, ...)`.
         learnt, judged: which of them are learnt from, and held out.

@@ -49,8 +49,8 @@ class Trust:
     """Whether the user trusts what the configuration names.
 
     Arguments:
-        given: with `--trust`.
-        folder: of the configuration, where modules of the user's own are looked for.
+        given: whether `--trust` was passed.
+        folder: the folder of the configuration, where the user's own modules are looked for.
     """
 
     given: bool

@@ -80,7 +80,7 @@ class Terrain:
 
         Arguments:
             count: how many.
-            seed: of the random fields.
+            seed: the seed of the random fields.
         """
         if count < 1 or seed < 0:
             raise InputError(f"generate needs count >= 1 and seed >= 0, got {count} and {seed}.")

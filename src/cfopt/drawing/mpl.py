@@ -169,7 +169,7 @@ def draw_routes(axes: Axes, scene: Cells, strong: Line, *weak: Line, size: float
         scene: the map.
         strong: the path in the foreground.
         weak: those to compare it with, dashed.
-        size: of lines and marks; 1 for a panel of 3.5 inches.
+        size: the size of lines and marks; 1 for a panel of 3.5 inches.
     """
     width = size * min(4.0, 70 / max(scene.size))
     # Halos lie below all the lines, or one would cut the other where they meet.

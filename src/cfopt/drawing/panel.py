@@ -32,7 +32,7 @@ class Panel:
 
     Arguments:
         scene: what decisions look like.
-        prices: of each entry, `(m,)`.
+        prices: the price of each entry, `(m,)`.
         strong: the decision in the foreground.
         weak: those to compare it with.
         low, high: the range of prices, shared by the panels of a task.

@@ -1,4 +1,4 @@
-"""A run of training on disk: all that it needs to go on, and what tells it from other runs."""
+"""A run of training on disk: all that it needs to resume, and what identifies it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Checkpoint:
     """A file from which a run of training goes on, that run and no other.
 
     Arguments:
-        path: of the file.
+        path: the file to write and to resume from.
         settings: what must be the same for that, as JSON can hold it.
         data: what must be the same to the last bit; only digests of them are stored.
     """
@@ -91,13 +91,13 @@ class Checkpoint:
         """The error for a file that claims to be of this run and cannot be."""
         return InputError(
             f"The checkpoint {self.path} is damaged, or of another version of cfopt: {reason}. "
-            "Remove it to start anew."
+            "Delete it to start again."
         )
 
     def _differences(self, theirs: object) -> Iterator[str]:
-        """What tells the run of the file from this one, in words."""
+        """How the run of the file differs from this one, in words."""
         if not isinstance(theirs, dict):
-            yield "it is no checkpoint of training"
+            yield "it is not a checkpoint of training"
             return
         for name, ours in self._settings.items():
             then = theirs.get(name)

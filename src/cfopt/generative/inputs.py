@@ -23,8 +23,8 @@ def check_contexts(
     Arguments:
         model: who asks.
         x: contexts, `(B, ...)`.
-        shape: that one context must have.
-        dtype: that of the model's weights.
+        shape: the shape that one context must have.
+        dtype: the type of the model's weights.
         value_range: the least and the largest value there may be; None for any.
     """
     owner = type(model).__name__

@@ -145,7 +145,7 @@ def _exact(data: _Centred, count: int) -> tuple[Tensor, Tensor]:
     centred = torch.cat(list(data.parts()))
     variances, vectors = torch.linalg.eigh(centred @ centred.T / (data.rows - 1))
     variances, vectors = variances.flip(0)[:count], vectors.flip(1)[:, :count]
-    # Where nothing varies there is no direction; the caller sees it by the variance.
+    # Where nothing varies there is no direction; the variance shows that to the caller.
     return nn.functional.normalize(vectors.T @ centred, dim=1, eps=1e-300), variances
 
 

@@ -25,7 +25,7 @@ class ProgressBar:
 
     Arguments:
         title: what is trained.
-        epochs: at most.
+        epochs: the most epochs to train.
         console: where to show it; the terminal by default.
     """
 

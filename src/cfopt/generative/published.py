@@ -29,7 +29,7 @@ def load_published(path: str | Path, height: int = 96, width: int = 96) -> Convo
         safetensors.torch.save_file(state, "vae.safetensors")
 
     Arguments:
-        path: of the converted file.
+        path: the converted file.
         height, width: of the images; the authors' are 96 x 96.
     """
     stored, _ = read(path)

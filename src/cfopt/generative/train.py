@@ -30,12 +30,12 @@ class Training:
 
     Arguments:
         alpha: what costs count (Eq. 8); 0 is the plain VAE.
-        epochs: at most.
-        learning_rate: of Adam at first; it falls to a twentieth along a cosine.
+        epochs: the most epochs to train.
+        learning_rate: Adam's first learning rate; it falls to a twentieth along a cosine.
         batch_size: contexts in a step.
         warm_up: epochs over which the divergence comes to count fully.
         patience: epochs without a better validation loss that end the training.
-        seed: of batches and samples.
+        seed: the seed of batches and samples.
     """
 
     alpha: float = 0.0

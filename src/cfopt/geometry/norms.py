@@ -15,7 +15,7 @@ from cfopt.types import Array
 
 #: How far, at most, a solver's answer may break a limit: rows have norm 1.
 _BREACH = 1e-7
-#: By what part of the cost an answer may be above its bound.
+#: By what fraction of the cost an answer may be above its bound.
 _GAP = 1e-8
 #: From how many features on it pays to work in the span of the normals.
 _WIDE = 200

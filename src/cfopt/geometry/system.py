@@ -26,8 +26,8 @@ class HalfSpaces:
         limits: `(C,)`.
         rounding: by how much a limit should be undercut, so that rounding elsewhere does not break
             it, `(C,)`. Solutions respect it where they can; proofs do without.
-        doubt: to within what the limits are known, `(C,)`.
-        grain: to within what the entries of the normals are known, `(C,)`.
+        doubt: the uncertainty of the limits, `(C,)`.
+        grain: the uncertainty of the entries of the normals, `(C,)`.
     """
 
     normals: Array

@@ -1,4 +1,4 @@
-"""Training a predictor, with the loss of one's choice."""
+"""Training a predictor, with any loss."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Problem(ABC):
 
     num_costs: int
     sense: Sense = Sense.MIN
-    #: Whether `optimise` solves row by row anyway, so that a failing row can be told at once.
+    #: Whether `optimise` solves row by row anyway, so that a failing row can be reported at once.
     rowwise: bool = False
     #: By what fraction of its value an answer of `optimise` may fall short of the best one.
     tolerance: float = 0.0
@@ -114,14 +114,14 @@ class Problem(ABC):
 
     @property
     def decision_names(self) -> tuple[str, ...] | None:
-        """What each entry of a decision is called; None where it goes by its number."""
+        """What each entry of a decision is called; None where it is known only by its number."""
         return self._decision_names
 
     def named(self, names: Sequence[str]) -> Self:
         """The same problem with a name for each entry of a decision, for messages and pictures.
 
         Arguments:
-            names: as many as a decision has entries, all different.
+            names: one name for each entry of a decision, all different.
         """
         given = tuple(map(str, names))
         if isinstance(names, str) or len(given) != self.num_columns or len(set(given)) < len(given):

@@ -29,7 +29,7 @@ class Oracle(Problem):
         function: the solver.
         num_costs: n.
         sense: "min" or "max".
-        is_feasible: tells for one decision, an array `(n,)`, whether the solver could return it.
+        is_feasible: says of one decision, an array `(n,)`, whether the solver could return it.
             Without it, decisions that `solve` or `decide` returned are known again (the latest
             ones, up to a million numbers), and a binary decision is tried: costs `1 - 2 y` make it
             the only optimum.
@@ -38,7 +38,7 @@ class Oracle(Problem):
         time_limit: seconds for one call. A call that takes longer is abandoned, not stopped:
             Python cannot end it, so the function must bear being called again meanwhile.
         binary: whether every decision is 0 or 1 in every column; margins need to know.
-        tolerance: by what fraction of its value an answer may fall short of the best one, such as
+        tolerance: the fraction of its value by which an answer may fall short of the best, such as
             the gap at which the solver stops.
     """
 

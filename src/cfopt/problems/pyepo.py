@@ -40,7 +40,7 @@ class PyEPOProblem(Problem):
         optmodel: the model: anything with PyEPO's `modelSense`, `num_cost`, `setObj` and `solve`.
             Its objective is overwritten at each solve.
         binary: whether every decision is 0 or 1 in every column; margins need to know.
-        tolerance: by what fraction of its value an answer may fall short of the best one where the
+        tolerance: the fraction of its value by which an answer may fall short of the best where the
             solver's bound cannot be read; 0 for a solver that proves its optima.
     """
 

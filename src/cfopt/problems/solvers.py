@@ -22,7 +22,7 @@ _GUROBI = {
     "BarConvTol": 1e-10,
     "BarQCPConvTol": 1e-10,
 }
-#: The relative gap at which most solvers stop unless they are told otherwise.
+#: The relative gap at which most solvers stop unless they are asked otherwise.
 _USUAL_GAP = 1e-4
 
 
@@ -53,7 +53,7 @@ class Solver:
         """What no decision can be better than, after a solve, or None if that is not known.
 
         Arguments:
-            prices: as they were solved for, `(m,)`.
+            prices: the prices that were solved for, `(m,)`.
             decision: the solver's answer, `(m,)`.
         """
         return None
@@ -131,7 +131,7 @@ class Gurobi(Solver):
                 model.solve()
                 answers.append(True)
             except Exception:
-                # Infeasible, or infeasible or unbounded (there is no objective); else who knows.
+                # Infeasible, or infeasible or unbounded (there is no objective); otherwise unknown.
                 answers.append(False if model._model.Status in (3, 4) else None)
         return answers
 

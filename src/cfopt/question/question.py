@@ -25,7 +25,7 @@ class Question(Batch):
 
     Arguments:
         criterion: what must hold.
-        margin: by which fraction.
+        margin: the fraction by which the criterion must hold.
         proximity: what to keep small; None for `L2()`; in an explanation, if its file does not say.
         plausibility: what codes should be like, if that matters.
         search: how to look; None for `Auto()`; in an explanation, if its file does not say.

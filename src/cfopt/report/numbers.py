@@ -26,7 +26,7 @@ def told_apart(
 
     Arguments:
         values: the numbers; "?" stands for those that are not finite.
-        part: of the largest, up to which two of them count as equal.
+        part: the fraction of the largest up to which two of them count as equal.
         trailing: whether zeros at the end are kept.
     """
     finite = [value for value in values if math.isfinite(value)]

@@ -55,7 +55,7 @@ class Gallery:
     """The pictures of one task.
 
     Arguments:
-        pictures: in the order in which they are seen; empty where there is nothing to draw.
+        pictures: in the order of the page; empty if there is nothing to draw.
         thinned: whether room was short, so that they show the decisions alone, or nothing.
     """
 

@@ -35,7 +35,7 @@ _SHORT = 32
 
 
 def names(e: Explanation) -> tuple[str, str]:
-    """The decision, and the one that it is compared with, each told apart from the other."""
+    """The decision and the one that it is compared with, each distinguished from the other."""
     factual, other = host(e.factual[0]), host(e.alternative[0])
     return decision_name(e.problem, factual, other), decision_name(e.problem, other, factual)
 
@@ -115,7 +115,7 @@ def proof(e: Explanation, measure: str | None = None) -> list[str]:
 def _level(e: Explanation) -> bool:
     """Whether the alternative is only as good as another, also where the solver returned it.
 
-    Unlike `tie`, which for `Absolute` tells only that the solver returned another.
+    Unlike `tie`, which for `Absolute` says only that the solver returned another.
     """
     if e.margin > 0 or not e.criterion.contrasts or not e.valid[0] or same(e):
         return False
@@ -145,7 +145,7 @@ def _nearness(e: Explanation, measure: str) -> list[str]:
         so = f", measured {measure}" if measure else ""
         by_that = "by that, " if measure else ""
         return [
-            f"No nearer context would do{so}: {by_that}this is the closest explanation there is."
+            f"No nearer context would do{so}: {by_that}this is the closest possible explanation."
         ]
     if math.isfinite(bound) and bound > 0:
         least = rounded_down(bound, 4)

@@ -33,7 +33,7 @@ class Compared:
     """A decision of a task and what it costs or is worth, before and after.
 
     Arguments:
-        role: which line of the pictures it is.
+        role: the line of the pictures that shows it.
         what: its part in the story.
         name: what it is called.
         before, after: its values, "" where they do not matter.
@@ -76,7 +76,7 @@ class Changes:
     """What changed: a sentence or the features that moved; `more` of them are not listed.
 
     Arguments:
-        title: of the table.
+        title: the title of the table.
         words: a sentence in place of, or above, the table.
         rows: the largest changes.
         more: how many smaller ones there are.
@@ -211,7 +211,7 @@ def _values(one: Explanation, costs: str, named: list[tuple[Line, str, str]]) ->
         worth = prices(one, costs)
     except InputError:  # read from a file, without the problem that knows the fixed costs
         return ["?"] * len(named)
-    # Rounding is told beside what a value is the sum of, as a sum of 0 has no size of its own.
+    # Rounding is measured against the terms of a value's sum, as a sum of 0 has no size of its own.
     terms = [worth * line.decision for line, _, _ in named]
     largest = max(float(np.abs(part).sum()) for part in terms)
     values = [quiet(float(part.sum()), largest) for part in terms]

@@ -36,8 +36,8 @@ def write_report(
 
     Arguments:
         explanation: what is reported.
-        path: of the file; its folder must exist. What was there is replaced at once.
-        title: of the page.
+        path: the file to write; its folder must exist. What was there is replaced at once.
+        title: the title of the page.
         seconds: what finding the explanations took.
         settings: how they were found, by name, for the foot of the page.
         room: what all pictures may take together, in bytes; when it is used up, the remaining

@@ -10,7 +10,7 @@ from typing import Any
 from cfopt.errors import InputError
 from cfopt.files import check_room, write_whole
 
-#: The file that tells which run a folder belongs to.
+#: The file that says which run a folder belongs to.
 SETTINGS = "settings.json"
 #: How much of a setting a message shows, and of how many settings.
 _SHOWN, _TOLD = 60, 3
@@ -22,7 +22,7 @@ def claim(folder: Path, settings: Mapping[str, Any], *, kind: str, room: int) ->
     Arguments:
         folder: made if it is not there.
         settings: all that the results depend on, as JSON can hold it.
-        kind: of run, such as "a reproduction".
+        kind: the kind of run, such as "a reproduction".
         room: bytes that must be free.
     """
     check_claim(folder, settings, kind=kind, room=room)

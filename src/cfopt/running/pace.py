@@ -21,7 +21,7 @@ class Pace:
     of the whole, a small first piece does not upset the forecast, and later ones correct it.
 
     Arguments:
-        amounts: of work, of the pieces to do.
+        amounts: the amount of work in each piece to do.
         clock: seconds since whenever.
         trust: p, as a fraction of the whole.
     """

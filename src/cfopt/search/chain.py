@@ -27,7 +27,7 @@ class Chain(Search):
     with the row: its bound holds for whatever another finds.
 
     Arguments:
-        searches: in their order.
+        searches: the searches, in the order in which they run.
         time_limit: seconds for all of them. Each may take half of what is left, the last one all
             of it; rows end with what they have. A solve that has begun is not stopped.
     """
@@ -88,7 +88,7 @@ class _Pending:
 
     @classmethod
     def of(cls, task: Task, rows: Tensor, points: Points) -> _Pending:
-        """Verify what a search hands over, numbered as in its own task."""
+        """Verify what a search returns, numbered as in its own task."""
         rows = rows[points.rows]
         with torch.no_grad():
             x = task.context(points.x)

@@ -9,13 +9,13 @@ from cfopt.search.survey import Climbed, Rows, Survey
 from cfopt.task import Task
 from cfopt.types import Array
 
-#: A step is good if the merit falls by this part of what was predicted; very good by that.
+#: The fractions of the predicted fall of the merit from which a step is good, and very good.
 _GOOD, _VERY_GOOD = 0.1, 0.7
 #: How the trust region shrinks and grows.
 _SHRINK, _GROW = 0.4, 2.5
 #: The radius at which a climb has come to rest.
 _AT_REST = 1e-5
-#: A predicted improvement below this part of the merit is none.
+#: A predicted improvement below this fraction of the merit counts as none.
 _NO_MORE = 1e-7
 #: What a unit of excess (a part 1 of the prices) costs where cuts cannot be met, beside the loss.
 _ELASTIC = 100.0
@@ -38,11 +38,11 @@ class Climb:
     Where some decision is enough, a step is made for one of the bundle, the nearest.
 
     Arguments:
-        task: with the start of each climb.
+        task: the task, with the start of each climb.
         length: the size of a typical change of each row, in units of the features' scales, `(R,)`;
             u is measured in it, so that nothing depends on the units of x.
         bundle: how many decisions to keep.
-        radius: of the first trust region.
+        radius: the radius of the first trust region.
     """
 
     def __init__(self, task: Task, length: Array, bundle: int, radius: float) -> None:

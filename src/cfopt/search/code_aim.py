@@ -15,7 +15,7 @@ from cfopt.search.survey import Rows
 from cfopt.task import Task
 from cfopt.types import Array
 
-#: How far inside its limits the criterion is aimed at, as a part of its terms.
+#: How far inside its limits the criterion is aimed at, as a fraction of its terms.
 _INSIDE = 2e-5
 #: How often the linear model is asked for another decision before a step is taken.
 _ROUNDS = 12
@@ -27,7 +27,7 @@ _KEPT = 60
 _DISCOURAGED = (0.1, 0.3, 1.0, 3.0)
 #: How many single decisions are tried for a step, where one of them is enough.
 _TRIED = 3
-#: A cut binds if its multiplier is more than this part of the largest.
+#: A cut binds if its multiplier is more than this fraction of the largest.
 _BINDING = 1e-9
 
 
@@ -49,8 +49,8 @@ class Aims:
     """The decisions that rows of a latent task reckon with, and the step problems made of them.
 
     Arguments:
-        task: in a latent space.
-        model: of the task near the present codes, which others keep up to date.
+        task: a task in a latent space.
+        model: a model of the task near the present codes, which others keep up to date.
         unit: the size of what the criterion compares, `(R,)`.
     """
 
@@ -71,9 +71,9 @@ class Aims:
         """The best moves of the linearised task within boxes.
 
         Arguments:
-            rows: which.
-            loss: at their present codes, `(R,)`.
-            radius: of the boxes, `(R,)`.
+            rows: the rows to step from.
+            loss: the loss at their present codes, `(R,)`.
+            radius: the radius of each box, `(R,)`.
         """
         count = len(rows)
         move = np.zeros((count, self.model.slope.shape[1]))
@@ -112,7 +112,7 @@ class Aims:
     def look_around(self, rows: Rows, prices: torch.Tensor) -> None:
         """Where one decision is enough, keep some that make less and less use of the factual one.
 
-        The best decision, which at home is the factual one itself, is no use for a first step.
+        The best decision, which at home is the factual one itself, is of no use for a first step.
         """
         if not len(rows):
             return

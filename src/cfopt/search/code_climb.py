@@ -20,13 +20,13 @@ _AT_ONCE = 256
 _SHRINK, _GROW, _AT_REST = 0.4, 2.0, 2e-3
 #: What a context that is not allowed adds to the miss.
 _FORBIDDEN = 10.0
-#: A loss that falls by less than this part is no progress.
+#: A loss that falls by less than this fraction is not progress.
 _NO_PROGRESS = 1e-3
 #: How far above the criterion's price the penalty is kept.
 _ABOVE = 1.5
 #: How many steps a model that does well is kept.
 _OLD = 1
-#: How often a mended model may call for the slopes of further cuts before a step is taken.
+#: How often a corrected model may call for the slopes of further cuts before a step is taken.
 _MENDED = 3
 #: Above these parts of what was expected a step is a fair or a good one.
 _FAIR, _GOOD = 0.3, 0.7
@@ -46,8 +46,8 @@ class CodeClimb:
     with a penalty above the price of the criterion; the best valid code is kept.
 
     Arguments:
-        task: with the start of each climb.
-        radius: of the first trust region, in the units of codes.
+        task: the task, with the start of each climb.
+        radius: the radius of the first trust region, in the units of codes.
     """
 
     def __init__(self, task: Task, radius: float) -> None:
@@ -133,7 +133,7 @@ class CodeClimb:
             index = torch.from_numpy(nearer).to(self.z.device)
             rules = self.aims.part(taken)
             self.aims.some[taken] = one_is_enough(rules, seen.prices[index], seen.rival[index])
-        # An old model is mended before it is mistrusted; a new decision mends it as well.
+        # An old model is corrected before it is mistrusted; a new decision corrects it as well.
         mistrust = ~nearer & fresh & ~new
         length = np.where(length > 0, np.minimum(length, self.radius[rows]), self.radius[rows])
         self.radius[rows[mistrust]] = _SHRINK * length[mistrust]
@@ -199,7 +199,7 @@ class CodeClimb:
         return seen
 
     def _missed(self, rows: Rows, seen: Look) -> Array:
-        """By how much the criterion is missed, as a part of what it compares; 0 where it holds."""
+        """By how much the criterion is missed, as a fraction of what it compares; else 0."""
         size = host((seen.prices * seen.direction).abs().sum(1))
         excess, holds = host(seen.h), seen.holds.cpu().numpy()
         miss = np.where(excess <= TOLERANCE / 2 * size, 0.0, excess) / self.unit[rows]

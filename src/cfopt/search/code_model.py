@@ -1,4 +1,4 @@
-"""What climbs among codes know of their tasks: measured once, then mended where it counts."""
+"""What climbs among codes know of their tasks: measured once, then corrected where it counts."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class CodeModel:
     """The linearised task at the code of each row, and how it is kept up to date.
 
     A measurement takes a forward pass for each entry of a code. But a step depends on the few cuts
-    that bind, and a backward pass gives the slope of one of them. So a model that has become old is
-    mended: with the slopes G of the binding cuts D, the nearest Jacobian that agrees with them is
+    that bind, and a backward pass gives the slope of one of them. So an old model is corrected:
+    with the slopes G of the binding cuts D, the nearest Jacobian that agrees with them is
 
         J + D' (D D')^-1 (G - D J)
 
@@ -33,8 +33,8 @@ class CodeModel:
     and the curvature that of the last measurement.
 
     Arguments:
-        task: in a latent space.
-        prices: at the start of each row, `(R, m)`.
+        task: a task in a latent space.
+        prices: the prices at the start of each row, `(R, m)`.
         loss: there, `(R,)`.
     """
 
@@ -49,7 +49,7 @@ class CodeModel:
             curvature=np.zeros((count, size, size)),
         )
         self.passes = np.zeros(count, dtype=np.int64)
-        #: How many steps each row has taken since its model was true; -1 if it is to be mended.
+        #: How many steps each row has taken since its model was true; -1 if it is to be corrected.
         self.age = np.full(count, -1)
         #: Which rows are to be measured in full.
         self.unknown = np.ones(count, dtype=bool)

@@ -30,9 +30,9 @@ class CodeRun:
     What it does is done while it is iterated over; it yields where its rows are.
 
     Arguments:
-        task: in a latent space.
-        max_steps: of a climb.
-        radius: of a climb's first trust region, as a multiple of half the unit of codes.
+        task: a task in a latent space.
+        max_steps: the most steps of a climb.
+        radius: the radius of a climb's first trust region, as a multiple of half the unit of codes.
     """
 
     def __init__(self, task: Task, max_steps: int, radius: float) -> None:

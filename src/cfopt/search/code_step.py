@@ -11,7 +11,7 @@ from cfopt.types import Array
 
 #: DAQP's infinity.
 _OPEN = 1e30
-#: Curvature that makes a loss strictly convex, as a part of its mean one.
+#: Curvature that makes a loss strictly convex, as a fraction of the mean curvature.
 _TINY = 1e-6
 
 

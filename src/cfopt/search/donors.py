@@ -28,7 +28,7 @@ class Donors(Search):
     Arguments:
         contexts: known contexts, such as the training data, `(N, ...)`.
         starts: how many of them each row begins from.
-        max_steps: of a climb.
+        max_steps: the most steps of a climb.
     """
 
     contexts: Tensor

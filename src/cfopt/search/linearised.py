@@ -44,7 +44,7 @@ class Linearised:
         jacobian: `(R, m, n)`.
         loss: `(R,)`.
         slope: `(R, n)`.
-        curvature: that of Gauss and Newton, positive semidefinite, `(R, n, n)`.
+        curvature: the Gauss-Newton matrix, positive semidefinite, `(R, n, n)`.
     """
 
     prices: Array

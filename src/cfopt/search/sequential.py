@@ -46,14 +46,14 @@ class Sequential(Search):
     context of all is kept. Where one is known, restarts look for a nearer one only.
 
     Arguments:
-        max_steps: of one climb.
+        max_steps: the most steps of one climb.
         bundle: how many decisions are kept as cuts.
-        radius: of the first trust region, as a multiple of the change that the slope of the
+        radius: that of the first trust region, as a multiple of the change that the slope of the
             criterion at the context suggests; of half a unit among codes.
         restarts: rounds of restarts; 0 climbs from the start alone.
         samples: random changes judged in each round.
         starts: how many of them are climbed from.
-        seed: of the random changes, which are the same for every row.
+        seed: the seed of the random changes, which are the same for every row.
     """
 
     max_steps: int = 40

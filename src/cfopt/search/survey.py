@@ -41,7 +41,7 @@ class Seen:
 
     Arguments:
         f: the proximity, in units of the typical change.
-        h: by how much the criterion is missed, as a part of what it compares; 0 where it holds.
+        h: by how much the criterion is missed, as a fraction of what it compares; else 0.
         some: whether one decision is enough to meet it nearby.
         new: whether the decision there was not in the bundle yet.
     """

@@ -22,8 +22,8 @@ class InexactOracle(Problem):
 
     Arguments:
         problem: an exact problem whose decisions can be listed.
-        noise: by how much each entry of an answer may be off.
-        gap: by what fraction of its value an answer may fall short.
+        noise: the most by which each entry of an answer may be off.
+        gap: the fraction of its value by which an answer may fall short.
         declared: whether the problem says how inexact it is. Many a user's solver does not.
         listed: whether it lists the exact decisions; a solver usually cannot.
     """
@@ -126,7 +126,7 @@ def truly_holds(
         costs: `(B, n)`, such as the predictor's output.
         criterion: `Relative`, `Absolute` or `Epsilon`, bound to the rows.
         factual: the decisions that were taken, `(B, m)`.
-        noise: by how much entries of a solver's answers may be off; what that can cost is granted.
+        noise: the most by which entries of a solver's answers may be off; its cost is allowed for.
     """
     host = costs.detach().to("cpu", torch.float64)
     prices = problem.sense.sign * problem.prices(host).numpy()

@@ -32,8 +32,8 @@ class Operation:
     Arguments:
         method, path: how.
         words: what for.
-        fields: of its body.
-        examples: of its body, as JSON.
+        fields: the fields of its body.
+        examples: examples of its body, as JSON.
         answers: statuses, and what they mean.
     """
 

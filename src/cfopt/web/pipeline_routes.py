@@ -24,7 +24,7 @@ def pipeline_routes(pool: Pool, live: Live, tasks: Tasks) -> APIRouter:
     """Routes that the live worker answers.
 
     Arguments:
-        pool: of the workers.
+        pool: the workers.
         live: the one that is asked.
         tasks: whose answers may be contexts.
     """

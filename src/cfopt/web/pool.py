@@ -18,7 +18,7 @@ _PAUSE, _LONGEST = 0.5, 30.0
 #: How often a worker may die while it loads before the user's own pipeline is left out.
 _DEATHS = 2
 _DEADLY = (
-    "The worker process died, or took too long, while it loaded this. Mend it, and start the "
+    "The worker process died, or took too long, while loading this. Mend it, and start the "
     "server again."
 )
 #: Seconds after which an idle worker is looked after.
@@ -56,7 +56,7 @@ class Queue:
     """Jobs in the order in which they came.
 
     Arguments:
-        room: for so many.
+        room: how many may wait.
     """
 
     def __init__(self, room: int) -> None:
@@ -99,7 +99,7 @@ class Queue:
             self._jobs.clear()
             self._changed.notify_all()
         for job in waiting:
-            job.fail(DiedError("The server stops."))
+            job.fail(DiedError("The server is stopping."))
 
 
 class Post(threading.Thread):
@@ -107,9 +107,9 @@ class Post(threading.Thread):
 
     Arguments:
         role: "live" or "search".
-        queue: of its jobs.
+        queue: the queue of its jobs.
         source: what the worker loads.
-        limits: of time.
+        limits: the time limits.
     """
 
     def __init__(self, role: str, queue: Queue, source: Source, limits: Limits) -> None:
@@ -231,7 +231,7 @@ class Pool:
 
     Arguments:
         source: what they load.
-        limits: of the server.
+        limits: the limits of the server.
     """
 
     def __init__(self, source: Source, limits: Limits) -> None:

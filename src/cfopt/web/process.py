@@ -51,7 +51,7 @@ class Source:
     Arguments:
         config: the user's own configuration, from the command line.
         trusted: whether what it names may execute code.
-        pixels: that an image may have.
+        pixels: the most that an image may have.
     """
 
     config: Path | None = None
@@ -87,7 +87,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def end_origin() -> None:
-    """End the process that workers are forked from, whatever it is at.
+    """End the process that workers are forked from, whatever it is doing.
 
     For a server that ends, too: others of the same process would lose their workers.
     """
@@ -120,7 +120,7 @@ class Process:
             self._process.start()
         theirs.close()
         self._grace, self._number = grace, 0
-        # Known from the connection a moment before the system tells that a process has ended.
+        # Known from the connection a moment before the system reports that a process has ended.
         self._broken = False
         #: Whether it leads a group, of itself and all that it starts.
         self._leads = False
@@ -167,7 +167,7 @@ class Process:
 
         Arguments:
             command, arguments: for `Work.do`.
-            seconds: that it may take.
+            seconds: the most that it may take.
             on_news: called with each report.
         """
         number = self._number

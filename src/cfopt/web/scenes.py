@@ -92,7 +92,7 @@ def shipped(pixels: int) -> Iterator[tuple[str, Callable[[], Scene]]]:
     """The names of the pipelines that come with the package, and how each is loaded.
 
     Arguments:
-        pixels: that an image may have.
+        pixels: the most that an image may have.
     """
     yield "terrain", lambda: _terrain(pixels)
     yield "grid", _grid
@@ -178,7 +178,7 @@ def own(config: Path, trusted: bool, pixels: int) -> Scene:
     Arguments:
         config: the file, from the command line.
         trusted: whether what it names may execute code.
-        pixels: that an image may have.
+        pixels: the most that an image may have.
     """
     from cfopt.app.config import read_config
     from cfopt.app.work import load
@@ -230,9 +230,9 @@ def load_scenes(
     """All pipelines by name, their descriptions, and of those that cannot be loaded the reasons.
 
     Arguments:
-        config: of the user's own pipeline, if any.
+        config: the configuration of the user's own pipeline, if any.
         trusted: whether what it names may execute code.
-        pixels: that an image may have.
+        pixels: the most that an image may have.
     """
     makers = dict(shipped(pixels))
     if config is not None:

@@ -48,7 +48,7 @@ def serve(source: Source, limits: Limits, host: str, port: int) -> None:
 
     Arguments:
         source: what workers load.
-        limits: of everything.
+        limits: all limits of the server.
         host: the name or address to listen at.
         port: the port; 0 takes a free one, which is printed.
     """
@@ -61,8 +61,8 @@ def settings(app: FastAPI, limits: Limits) -> uvicorn.Config:
     """How an application is served.
 
     Arguments:
-        app: of `create_app`.
-        limits: of connections.
+        app: the application, from `create_app`.
+        limits: the limits on connections.
     """
     return uvicorn.Config(
         app,
@@ -100,7 +100,7 @@ class _Server(uvicorn.Server):
     """Says where the page is once it can be opened, and what cannot be loaded.
 
     Arguments:
-        config: of the server.
+        config: uvicorn's configuration of the server.
         pool: its workers, which end before it does.
     """
 

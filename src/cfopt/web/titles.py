@@ -20,7 +20,7 @@ SHIPPED = {
     for title in (
         Title(
             "terrain",
-            "Ways across a map",
+            "Routes across a map",
             "map",
             "A network reads a map and predicts what each cell costs to cross; the best way is the "
             "cheapest from the upper left to the lower right.",

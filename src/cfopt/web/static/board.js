@@ -82,7 +82,7 @@ export function frame(grid, label, ...parts) {
   return svg("svg", { class: "cells", viewBox, ...told }, parts, rulers(grid));
 }
 
-/** The map itself as a part of a frame. */
+/** The map itself, for use in a frame. */
 export function ground(image, { rows, cols }) {
   const size = { x: EDGE, y: EDGE, width: CELL * cols, height: CELL * rows };
   return svg("image", { href: image, ...size, preserveAspectRatio: "none" });

@@ -112,7 +112,7 @@ export class Editor {
     if (this.sketch.complete) return;
     const whole = this.sketch.finished(this.on.now().costs);
     if (whole) this.lead(whole);
-    else notice("From there the goal cannot be reached without crossing your route. Take a part of it back.");
+    else notice("From there the goal cannot be reached without crossing your route. Undo some of it.");
   }
 
   #remember(paints = false) {

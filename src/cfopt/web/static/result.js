@@ -11,7 +11,7 @@ const SIDES = ["before", "after"];
 const CONTRAST = "Thick: decided before, asked for after. Dashed: the other one.";
 const BEST = "Thick: best before and after. Dashed: what was decided.";
 const NAMES = ["Plausible", "Naive"]; // of two answers beside each other
-const NOISE = 1e-6; // the part of the largest change below which a change is none
+const NOISE = 1e-6; // the fraction of the largest change below which a change does not count
 const PURPLE = "The more purple, the more a pixel changed.";
 
 const hopeless = (result) => result.status === "proved infeasible";

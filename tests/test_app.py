@@ -73,7 +73,7 @@ def test_the_example_works_from_end_to_end(tmp_path: Path) -> None:
     assert table["rain after"].tolist() == e.x[:, 0].tolist()
     assert np.array_equal(np.stack(table["decision"]), e.decision.numpy())
     again = cf("init", tmp_path / "town")
-    refused(again, "CONFIG.toml is there already")
+    refused(again, "CONFIG.toml already exists")
 
 
 def test_a_finished_run_is_not_done_again(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -450,7 +450,7 @@ def test_ctrl_c_keeps_what_is_done(example: Path, monkeypatch: pytest.MonkeyPatc
     assert_equal(results(example.parent / "results"), results(undisturbed))
     part = next((example.parent / "results" / "parts").iterdir())
     part.write_bytes(part.read_bytes()[:50])
-    refused(cf("explain", example), part.name, "Delete it to have them made again")
+    refused(cf("explain", example), part.name, "Delete it to compute them again")
 
 
 def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(example: Path) -> None:
@@ -588,7 +588,7 @@ def test_a_predictor_can_be_trained_and_then_explained(example: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "epoch 128: validation loss" in done.output
     assert load_file(new)["weight"].shape == (12, 4)
-    refused(cf("train", example, "--to", new), "is there already")
+    refused(cf("train", example, "--to", new), "already exists")
     change(example, '"weights.safetensors"', '"new.safetensors"')
     assert cf("explain", example, "--dry-run").exit_code == 0
     change(example, "epochs = 200", 'epoch = 2\nloss = "SPO+"')

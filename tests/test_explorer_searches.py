@@ -198,7 +198,7 @@ def test_a_server_that_is_gone_is_told_and_can_be_tried_again(
     page = here.open()
     page.route("**/api/pipelines/grid", lambda route: route.abort())
     page.locator("#pipelines a[href$=grid]").click()
-    page.locator("#notice p", has_text="does not answer").wait_for()
+    page.locator("#notice p", has_text="does not respond").wait_for()
     assert page.locator("#map-view").is_hidden()
     assert page.evaluate(FAINT) == []
     page.unroute("**/api/pipelines/grid")

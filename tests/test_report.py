@@ -143,7 +143,7 @@ def test_a_bound_that_is_not_met_is_told_with_the_room_it_leaves(mixed: cfopt.Ex
     assert "at most 100% more" in proof(replace(one, bound=one.loss / 2))[0]
     assert "there may be a smaller change" in proof(replace(one, bound=one.loss * torch.nan))[0]
     missed = replace(mixed[2], bound=torch.tensor([0.5], dtype=torch.float64))
-    assert proof(missed) == ["Any context that does it has a loss of at least 0.5."]
+    assert proof(missed) == ["Any context that would do has a loss of at least 0.5."]
     assert "at most 101% more" in proof(replace(one, bound=one.loss / 2.004))[0]
     missed = replace(missed, bound=torch.tensor([0.12349], dtype=torch.float64))
     assert "at least 0.1234." in proof(missed)[0]

@@ -253,7 +253,7 @@ def test_a_full_queue_is_told_and_places_move_up(client: Client) -> None:
     refused = client.post("/api/explain", json=fault(0))
     assert refused.status_code == 429
     assert refused.headers["retry-after"] == "1"
-    assert refused.json()["detail"].startswith("3 searches are waiting already")
+    assert refused.json()["detail"].startswith("3 searches are already waiting")
     client.delete(waiting[0]["url"])
     assert [client.task(one)["place"] for one in waiting] == [0, 1, 2]
     waiting.append(client.start(**fault(0)))

@@ -173,9 +173,10 @@ def _check_repeatable(x: Tensor, costs: Tensor, pipeline: Pipeline) -> None:
     differs = (again[known] - costs[known]).abs() > 1e-3 * size
     if differs.any() or ((alone - costs[first]).abs() > 1e-3 * size[:1]).any():
         raise PredictorError(
-            "The predictor gives other costs for the same context when it is called again, or on it alone: "
-            "dropout or batch normalisation seems to be in training mode. Pass the module itself, "
-            "which explain puts into eval mode, or call .eval() on what your function uses."
+            "The predictor gives other costs for the same context when it is called again, or with "
+            "it alone: dropout or batch normalisation seems to be in training mode. Pass the "
+            "module itself, which explain puts into eval mode, or call .eval() on what your "
+            "function uses."
         )
 
 

@@ -1,4 +1,4 @@
-"""Curves against a knob, ours beside the paper's."""
+"""Curves against a setting, ours beside the paper's."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def panels(
 
 
 class Sweep:
-    """A chart against a knob whose values stand evenly spaced, as in the paper's figures.
+    """A chart against a setting whose values stand evenly spaced, as in the paper's figures.
 
     Arguments:
         axes: where to draw.
-        ticks: the values of the knob; curves may lack some of them.
+        ticks: the values of the setting; curves may lack some of them.
         knob: what it is called.
         measure: what is drawn, for the vertical axis.
     """
@@ -61,7 +61,7 @@ class Sweep:
 
         Arguments:
             summary: the points of one curve, with `mean`, `low` and `high`.
-            by: the column of the knob.
+            by: the column of the setting.
             label: the entry in the legend.
             colour: the colour of line and band.
         """
@@ -94,5 +94,5 @@ class Sweep:
 
 
 def ticks(*values: Iterable[float]) -> list[float]:
-    """All the values of some knobs, in order."""
+    """All the values of some settings, in order."""
     return sorted({float(value) for some in values for value in some})

@@ -160,7 +160,7 @@ class NaiveRun(Job):
 
 
 def map_runs(study: Study, search: str, **knobs: Any) -> list[MapRun]:
-    """All map tasks of a study, a few at a time; the knobs are those of `MapRun`."""
+    """All map tasks of a study, a few at a time; the arguments are those of `MapRun`."""
     return [MapRun(search, first=first, count=count, **knobs) for first, count in _parts(study)]
 
 

@@ -73,7 +73,7 @@ class _Run:
         """Do the jobs in their order, and write each experiment as soon as it has all of its."""
         before = len(self.all) - len(self.to_do)
         if before:
-            self.display.say(f"{before} of {len(self.all)} jobs are done already.")
+            self.display.say(f"{before} of {len(self.all)} jobs are already done.")
         self._write()
         for job in self.to_do:
             if self._lacks(in_order([job])) is not None:
@@ -134,11 +134,11 @@ class _Run:
         self.display.say(f"{experiment.name} is finished: {names} in {self.study.folder}")
 
     def kept(self) -> str:
-        """What is not lost, and how to go on."""
+        """What is not lost, and how to resume."""
         done = sum(self.study.is_done(job) for job in self.all)
         return (
             f"{done} of {len(self.all)} jobs are done and kept in {self.study.folder}; the same "
-            f"command goes on with them (about {duration(self.pace.left)} left)."
+            f"command resumes (about {duration(self.pace.left)} left)."
         )
 
     def verdict(self) -> str:

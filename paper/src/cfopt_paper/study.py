@@ -25,7 +25,7 @@ _ROOM = 200_000_000
 class Study:
     """Where jobs find scale, seed and each other's results.
 
-    A job's result is one file, written whole: a study that was killed goes on with what is there.
+    A job's result is one file, written whole: a study that was killed resumes with what is there.
 
     Arguments:
         folder: where everything goes; created if missing.

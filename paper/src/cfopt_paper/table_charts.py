@@ -33,10 +33,10 @@ class TablePanel:
 
     Arguments:
         axes: where to draw.
-        ticks: the values of the knob.
+        ticks: the values of the setting.
         label: what it is called.
         summary: the points of all curves.
-        by: the column of the knob.
+        by: the column of the setting.
     """
 
     def __init__(

@@ -207,7 +207,7 @@ class TrainTable(Job):
 
 
 def base_model(kind: str, **knobs: Any) -> TrainTable:
-    """The predictor at the point that the paper's sweeps have in common, but for some knobs.
+    """The predictor at the point that the paper's sweeps have in common, but for some arguments.
 
     Arguments:
         kind: "grid" or "knapsack".

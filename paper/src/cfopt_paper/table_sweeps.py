@@ -1,4 +1,4 @@
-"""What the tabular experiments have in common: criteria and searches against a knob."""
+"""What the tabular experiments have in common: criteria and searches against a setting."""
 
 from __future__ import annotations
 
@@ -105,11 +105,11 @@ def beside(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 class TableSweep(TableExperiment):
-    """Iterations of the three kinds of explanations against a knob of the problem.
+    """Iterations of the three kinds of explanations against a setting of the problem.
 
     Arguments:
         name, title, knob: as for every experiment on tables.
-        models: a predictor for each value of the knob.
+        models: a predictor for each value of the setting.
     """
 
     def __init__(

@@ -79,7 +79,7 @@ kind = "L2"
 
 [search]            # "Auto", "MDMM", "Sequential", "Tangents", "CuttingPlane", "Enumeration",
                     # "ClosedForm"
-kind = "Auto"       # knobs by their names: step = 0.01, or mdmm = { step = 0.01 } within Auto
+kind = "Auto"       # settings by name: step = 0.01, or mdmm = { step = 0.01 } within Auto
 
 # [generative]      # a model of plausible contexts, whose codes are searched; what it makes has
 #                   # no limits, so that [features] must have none: no lower, upper or immutable

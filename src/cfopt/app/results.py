@@ -116,7 +116,7 @@ def _write_report(explanation: Explanation, work: Work, folder: Path, seconds: f
 
 
 def search_in_words(work: Work) -> str:
-    """The search's name, and the knobs that were set."""
+    """The search's name, and its settings."""
     knobs = [f"{key} = {value}" for key, value in work.config.content.get("search", {}).items()]
     set_knobs = ", ".join(k for k in knobs if not k.startswith(("kind = ", "class = ")))
     return type(work.question.search).__name__ + (f" ({set_knobs})" if set_knobs else "")

@@ -30,7 +30,7 @@ _EVERY = 5.0
 def run(work: Work, folder: Path, console: Console) -> Explanation:
     """Explain all rows that are not explained yet, and write the results of all.
 
-    A batch is a file, written whole: a run that was stopped or killed goes on with what is there.
+    A batch is a file, written whole: a run that was stopped or killed resumes with what is there.
 
     Arguments:
         work: what to explain.
@@ -121,11 +121,11 @@ class _Run:
         return sum(len(rows) for rows in self.work.batches if part_file(self.folder, rows).exists())
 
     def _kept(self) -> str:
-        """What is not lost, and how to go on."""
+        """What is not lost, and how to resume."""
         left = f" (about {duration(self.pace.left)} left)" if self.display.count else ""
         return (
             f"{self._done()} of {len(self.work)} rows are done and kept in {self.folder}; the same "
-            f"command goes on with them{left}."
+            f"command resumes{left}."
         )
 
 

@@ -37,7 +37,7 @@ class Snapshot:
 
 
 class Checkpoint:
-    """A file from which a run of training goes on, that run and no other.
+    """A file from which a run of training resumes, that run and no other.
 
     Arguments:
         path: the file to write and to resume from.
@@ -61,7 +61,7 @@ class Checkpoint:
         if differences:
             raise InputError(
                 f"The checkpoint {self.path} belongs to something else: {differences}. Pass the "
-                "same data, model, settings and predictor as then, or another file."
+                "same data, model, settings and predictor as before, or another file."
             )
         try:
             return Snapshot(

@@ -82,7 +82,7 @@ def train(
         training: how.
         predictor: phi, needed for alpha > 0; it is left as it is.
         checkpoint: a file to which the state is written after each epoch. If it is there already,
-            training goes on from it.
+            training resumes from it.
         on_progress: called after each batch and each epoch.
     """
     run = _Run(vae, contexts, validation, training or Training(), predictor)
@@ -230,7 +230,7 @@ class _Run:
         return 4 * sum(value.nbytes for value in self.best.values()) + 100_000
 
     def settings(self) -> dict[str, Any]:
-        """What must be the same for training to go on, beside the data."""
+        """What must be the same for training to resume, besides the data."""
         return {
             "model": type(self.vae).__name__,
             "settings": self.vae.settings(),
@@ -246,7 +246,7 @@ class _Run:
         }
 
     def snapshot(self) -> Snapshot:
-        """Everything that is needed to go on."""
+        """Everything that is needed to resume."""
         moments = self.optimiser.state_dict()["state"]
         return Snapshot(
             now=self._weights(),

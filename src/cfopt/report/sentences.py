@@ -22,11 +22,11 @@ from cfopt.wording import rounded_down
 
 #: What each status means, for the legend.
 MEANING = {
-    Status.VALID: "a context was found in which it would be so, and checked by a fresh solve",
+    Status.VALID: "a context in which it would be so was found, and checked by a fresh solve",
     Status.ALREADY_VALID: "it is so without any change",
     Status.BEST_EFFORT: "no such context was found, and none was ruled out",
     Status.PROVED_INFEASIBLE: "it was proved that no allowed context makes it so",
-    Status.REJECTED: "the question could not be posed; the row says why",
+    Status.REJECTED: "the question could not be asked; the row says why",
 }
 #: How many limits a proof names.
 _NAMED = 6
@@ -151,10 +151,10 @@ def _nearness(e: Explanation, measure: str) -> list[str]:
         least = rounded_down(bound, 4)
         if status is Status.VALID:
             return [
-                f"No context can do it with a loss below {least}; this one has {loss:.4g}, "
+                f"No context with a loss below {least} would do; this one has {loss:.4g}, "
                 f"at most {percent_up(loss / bound - 1)} more than the least possible."
             ]
-        return [f"Any context that does it has a loss of at least {least}."]
+        return [f"Any context that would do has a loss of at least {least}."]
     if status is Status.VALID:
         return ["Nothing is proved about nearer ones: there may be a smaller change."]
     return ["Nothing is proved: there may be an answer that the search did not find."]
@@ -164,7 +164,7 @@ def _clash(e: Explanation) -> list[str]:
     """Which decisions and limits stand against each other."""
     clash = e.clash[0]
     if clash is None:
-        return ["It was proved, but what clashes was not kept."]
+        return ["It was proved, but the proof's details were not kept."]
     rivals = [decision_name(e.problem, y, host(e.alternative[0])) for y in clash.decisions]
     parts = [e.criterion.obstacle(facts(e), rivals)]
     if clash.limits:

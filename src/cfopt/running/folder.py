@@ -17,7 +17,7 @@ _SHOWN, _TOLD = 60, 3
 
 
 def claim(folder: Path, settings: Mapping[str, Any], *, kind: str, room: int) -> None:
-    """Take a folder for a run, or go on in it; raise InputError if it holds something else.
+    """Take a folder for a run, or resume in it; raise InputError if it holds something else.
 
     Arguments:
         folder: made if it is not there.
@@ -75,7 +75,7 @@ def _compare(path: Path, settings: Mapping[str, Any]) -> None:
         )
         raise InputError(
             f"{path.parent} holds results of another configuration: {told}. Pass the same settings "
-            "to go on with them, or another folder with --out."
+            "to resume, or another folder with --out."
         )
 
 

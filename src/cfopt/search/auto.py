@@ -30,7 +30,7 @@ class Auto(Search):
     sequential search alone, since MDMM seldom finds what it does not.
 
     Arguments:
-        cutting_plane, enumeration, sequential, tangents, mdmm: the searches, with the knobs of
+        cutting_plane, enumeration, sequential, tangents, mdmm: the searches, with the settings of
             one's choice.
         latent: the sequential search among codes.
         time_limit: seconds for all rows and searches together; rows without an answer by then end

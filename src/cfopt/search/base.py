@@ -15,7 +15,7 @@ from cfopt.types import Points, Progress
 class Search(ABC):
     """An algorithm that looks for near contexts in which a task's criterion holds.
 
-    A search holds only its own knobs, and is silent: callers show, stop or resume by what it
+    A search holds only its own settings, and is silent: callers show, stop or resume by what it
     yields. What it finds or proves is a claim; `explain` verifies it.
     """
 
@@ -39,7 +39,7 @@ class Search(ABC):
 
 
 def check_whole(search: Search, **least: int) -> None:
-    """Raise InputError unless knobs are whole numbers and at least as large as given."""
+    """Raise InputError unless settings are whole numbers and at least as large as given."""
     for name, bound in least.items():
         value = getattr(search, name)
         if isinstance(value, bool) or not isinstance(value, Integral) or value < bound:

@@ -23,7 +23,7 @@ _ROUNDS = 12
 _ELASTIC = 1e4
 #: How many decisions a row keeps.
 _KEPT = 60
-#: By which parts of a typical price factual decisions are made dearer, to see what comes next.
+#: By which fractions of a typical price factual decisions are made costlier, to see what is next.
 _DISCOURAGED = (0.1, 0.3, 1.0, 3.0)
 #: How many single decisions are tried for a step, where one of them is enough.
 _TRIED = 3

@@ -20,7 +20,8 @@ from cfopt.task import TOLERANCE, Task
 from cfopt.types import Array, Points, Progress, Quantifier, counted
 
 #: A decision is worth a cut if it beats the plan by more than this fraction of
-#: `sum_j |price_j d_j|`: far below what counts as valid, so that the answer is the optimum to as many digits.
+#: `sum_j |price_j d_j|`: far below what counts as valid, so that the answer is the
+#: optimum to as many digits.
 _WORTH_A_CUT = 1e-10
 #: By what fraction of its terms a cut may be broken where decisions are known to some tolerance
 #: only, and none would meet all cuts: well within what counts as valid.
@@ -135,7 +136,9 @@ class _Run:
             found |= self._step_inside([row for row in asked if ended.get(row)])
         if last:
             rest = [row for row in self.rows if row not in ended]
-            ended |= dict.fromkeys(rest, f"the time or the rounds ran out after {counted(k, 'round')}")
+            ended |= dict.fromkeys(
+                rest, f"the time or the rounds ran out after {counted(k, 'round')}"
+            )
             found |= self._look_beyond(rest)
         return self._finish(k, ended, found)
 

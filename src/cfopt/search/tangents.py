@@ -28,7 +28,7 @@ _CLEARLY = 0.995
 _TRIES = 5
 #: The fraction of a step that is taken when as many whole ones have led to nothing valid.
 _SHORTER = 0.5
-#: By what fractions the columns of the factual decision are made dearer, to find others.
+#: By what fractions the columns of the factual decision are made more expensive, to find others.
 _DEARER = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 #: The least weight of a feature in `|u|_1`, as a fraction of the mean change.
 _LEAST_WEIGHT = 0.1
@@ -118,7 +118,7 @@ class _Run:
         return lower, upper
 
     def _suggest(self, rows: Rows) -> None:
-        """Begin with decisions that would be the best if the factual one were dearer.
+        """Begin with decisions that would be the best if the factual one cost more.
 
         At the context itself the best decision is the factual one, which says nothing about what
         could replace it.

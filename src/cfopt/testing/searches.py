@@ -28,7 +28,7 @@ class SearchContract(ABC):
 
     @abstractmethod
     def search(self) -> Search:
-        """The search, with knobs that suit a 3x3 grid, a linear predictor and 4 features."""
+        """The search, with settings that suit a 3x3 grid, a linear predictor and 4 features."""
 
     def pipeline(self) -> Pipeline:
         """A linear predictor in float64 on a small grid; costs rise with every feature."""

@@ -18,8 +18,7 @@ _PAUSE, _LONGEST = 0.5, 30.0
 #: How often a worker may die while it loads before the user's own pipeline is left out.
 _DEATHS = 2
 _DEADLY = (
-    "The worker process died, or took too long, while loading this. Mend it, and start the "
-    "server again."
+    "The worker process died, or took too long, while loading this. Fix it, and restart the server."
 )
 #: Seconds after which an idle worker is looked after.
 _IDLE = 0.5

@@ -110,7 +110,9 @@ class Question(_Asked):
         'route on a map or grid, {"path": [name, ...]} for one in a network, or {"row": k} for '
         "what is decided in a stored context.",
     )
-    margin: FiniteFloat = Field(0.0, description="The fraction of its value by which the alternative must win.")
+    margin: FiniteFloat = Field(
+        0.0, description="The fraction of its value by which the alternative must win."
+    )
 
 
 class Ranges(_Asked):

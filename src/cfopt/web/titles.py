@@ -22,8 +22,8 @@ SHIPPED = {
             "terrain",
             "Routes across a map",
             "map",
-            "A network reads a map and predicts what each cell costs to cross; the best way is the "
-            "cheapest from the upper left to the lower right.",
+            "A network reads a map and predicts what each cell costs to cross; the best route is "
+            "the cheapest from the upper left to the lower right.",
         ),
         Title(
             "grid",

@@ -8,7 +8,7 @@ const CELL = 12;
 const EDGE = 13; // room for the names of columns and rows
 const SHADES = 6;
 
-/** The shade of each cost, 0 (cheap) to 5 (dear), over a range. */
+/** The shade of each cost, 0 (cheap) to 5 (expensive), over a range. */
 export function shades(costs, low = Math.min(...costs), high = Math.max(...costs)) {
   const span = high - low || 1;
   const shade = (cost) => Math.floor(((cost - low) / span) * SHADES);

@@ -237,7 +237,7 @@ export class Tables {
     byId("wanted-said").textContent = called + beside || (wanted ? "Chosen." : "None yet.");
     byId("wanted-help").textContent = this.drawing.help;
     usable(byId("clear-wanted"), Boolean(wanted));
-    const shades = el("div", {}, el("dt", {}, "roads: cheap", el("i", { class: "ramp" }), "dear"));
+    const shades = el("div", {}, el("dt", {}, "roads: cheap", el("i", { class: "ramp" }), "expensive"));
     byId("table-legend").replaceChildren(
       legendEntry("factual", "strong", "decided", number(value)),
       ...(wanted ? [legendEntry("other", "weak", "yours", worth)] : []),

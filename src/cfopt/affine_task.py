@@ -26,7 +26,7 @@ class AffineTask:
     `(V' d) u <= -<theta0, d>`. Everything is in float64 on the host.
 
     Arguments:
-        task: a task that `refusal` has nothing against.
+        task: a task that `refusal` accepts.
     """
 
     def __init__(self, task: Task) -> None:

@@ -48,7 +48,7 @@ class Clash:
         decisions: the decisions that the plan cannot beat at once, `(K, m)`.
         limits: the limits on x that take part, in words.
         locked: the features that cannot change and take part: unlocking them could help.
-        radius: within which distance of x0 it is proved, in units of the features' scales.
+        radius: the distance of x0 within which it is proved, in units of the features' scales.
     """
 
     decisions: Array
@@ -189,7 +189,7 @@ class ListProof(Certificate):
     """A proof for each decision that could meet the criterion: by its half-spaces, or by cuts.
 
     Arguments:
-        limit: how many decisions are listed at most.
+        limit: the most decisions to list.
         root: what follows from what every decision must meet, if anything must.
         branches: proofs for the decisions whose half-spaces alone are not enough.
         hopeless: whether they are said to prove that there is no explanation.

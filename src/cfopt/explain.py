@@ -69,7 +69,7 @@ def explain(
             features' scales. `Latent(L2())` measures codes.
         plausibility: what codes should be like, `Sphere(beta)` or `LogLikelihood(beta)`; added to
             the proximity.
-        search: how to look; by default `Auto()`: exact where it can be, else as good as it gets.
+        search: how to search; by default `Auto()`: exact where possible, else the best effort.
         features: names and scales of the features, and what they may be.
         reference: known contexts, such as the training data, in any form that x0 can have. Where
             the search finds nothing, the nearest of them that is allowed and valid is the start.

@@ -51,7 +51,7 @@ class Explanation(Batch):
         message: the same in words.
         loss: what was minimised, the proximity and, of codes, the plausibility, `(B,)`; 0 where
             the context itself explains, NaN for rejected rows.
-        bound: what every valid and allowed context of the row was proved to cost at least, in the
+        bound: the proved least loss of every valid and allowed context of the row, in the
             units of the loss, `(B,)`; inf if there is none, NaN where nothing was proved.
         violation: h at x in minimisation form, `(B,)`: > 0 is what a best effort lacks.
         tie: valid by equality, `(B,)`: for `Absolute`, the solver returned another decision of the
@@ -60,7 +60,7 @@ class Explanation(Batch):
         passes: forward passes and Jacobian rows of the predictor in the search, `(B,)`; an affine
             predictor is read off once, which is not counted.
         method: what found x, or was tried in vain.
-        clash: why there is no explanation, for the rows where that was proved.
+        clash: why no explanation exists, for the rows where that was proved.
         factual: the decision at x0, `(B, m)`.
         decision: the pipeline's decision at x, from a fresh solve, `(B, m)`.
         costs_before, costs: predicted costs at x0 and at x, `(B, n)`.

@@ -15,7 +15,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
     Arguments:
         path: the file to write.
-        data: what it shall hold.
+        data: its content.
     """
     check_room(path.parent, len(data))
     temporary = path.with_name(f".{path.name}.{os.getpid()}")

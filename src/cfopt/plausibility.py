@@ -53,7 +53,7 @@ class Plausibility(ABC):
     """A penalty on implausible latent codes, with its gradient and a convex model of it.
 
     Arguments:
-        beta: the weight of the penalty beside the proximity, finite and >= 0.
+        beta: the weight of the penalty relative to the proximity, finite and >= 0.
     """
 
     beta: float

@@ -122,8 +122,8 @@ class Moving:
     """Where rows of a running search are; nothing is known of these points.
 
     Arguments:
-        rows: which rows of the task these are, `(R,)`; one that climbs from several starts has
-            several places.
+        rows: the rows of the task that these belong to, `(R,)`; one that climbs from several starts
+            has several places.
         at: contexts, or codes where those are searched, `(R, ...)`.
     """
 
@@ -144,7 +144,7 @@ class Progress:
         running: how many rows are not finished.
         total: how many rows there are.
         finished: the rows that have just finished.
-        moving: some of the rows that are under way, for those who like to watch.
+        moving: some of the rows that are under way, for display.
     """
 
     step: int

@@ -23,7 +23,7 @@ class Verdict:
         valid: whether the criterion holds, `(B,)`.
         unbeaten: whether the factual decision is still among the best, `(B,)`.
         violation: h in minimisation form, the margin included: what is missing where it is > 0.
-        tie: whether a valid row is decided by a hair only, so that the solver may go either way.
+        tie: whether a valid row is a tie, so that the solver may go either way.
         decision: what the pipeline decides there, `(B, m)`; NaN where the solver failed.
         costs: the costs predicted there, `(B, n)`.
         failures: why the solver failed, or the context is not allowed, by row.
@@ -75,9 +75,9 @@ class Proof:
     """What certificates prove when they are computed anew.
 
     Arguments:
-        bound: what any explanation of a row costs at least, `(B,)` in float64 on the CPU; inf if
+        bound: the least loss of any explanation of a row, `(B,)` in float64 on the CPU; inf if
             there is none, NaN where nothing is proved.
-        clashes: what stands against each other, for the rows that have no explanation.
+        clashes: what contradicts each other, for the rows that have no explanation.
     """
 
     bound: Tensor

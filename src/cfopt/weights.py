@@ -61,7 +61,7 @@ def save_module(module: nn.Module, path: str | Path, dtype: torch.dtype | None =
     """Write a module of this package with the arguments that build it.
 
     Arguments:
-        module: one that has `settings()`.
+        module: a module that has `settings()`.
         path: the file to read.
         dtype: the type to store floats in, such as torch.float16; their own by default.
     """

@@ -24,9 +24,9 @@ def panels(
     """Charts side by side under a heading.
 
     Arguments:
-        count: how many.
+        count: the number of charts.
         title: the title of all of them.
-        width, height: of one, in inches.
+        width, height: the size of one, in inches.
     """
     whole = height + 0.5
     figure = canvas(width * count, whole, rect=(0.005, 0.005, 0.99, 1 - 0.55 / whole))

@@ -82,7 +82,7 @@ class Findings:
             measure: the value.
             by: the setting.
             first, second: its values; tasks that lack the measure at either are left out.
-            fixed: the other columns that tell points apart.
+            fixed: the other columns that distinguish points.
         """
         rows = _where(self.rows, **fixed)
         at = {k: rows[rows[by] == k].set_index("task")[measure] for k in (first, second)}

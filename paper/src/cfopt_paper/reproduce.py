@@ -33,7 +33,7 @@ def reproduce(experiments: Sequence[Experiment], study: Study, console: Console)
     Arguments:
         experiments: such as `experiments_named(["all"])`.
         study: scale, seed, and the folder for everything.
-        console: where to show how far it is: a bar in a terminal, else a line for each job.
+        console: where to show progress: a bar in a terminal, else a line for each job.
     """
     run = _Run(experiments, study, console)
     try:

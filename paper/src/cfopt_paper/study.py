@@ -29,7 +29,7 @@ class Study:
 
     Arguments:
         folder: where everything goes; created if missing.
-        scale: how large.
+        scale: the size of the study.
         seed: the seed of data, models and tasks.
         data: the folder of the published Warcraft maps; generated maps by default.
     """

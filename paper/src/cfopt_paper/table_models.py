@@ -42,7 +42,7 @@ class Recipe:
 
     Arguments:
         features, size: of the point that its sweeps have in common; the side of the grid, or items.
-        points, epochs, learning_rate: of the training.
+        points, epochs, learning_rate: those of the training.
         many_points, many_epochs: the same where networks are trained until they get no better.
         step: gamma of MDMM.
         epsilon: the epsilon of the epsilon-explanations.

@@ -43,7 +43,7 @@ class Knob:
 
     Arguments:
         column: the column of the rows.
-        label: under the picture.
+        label: the words under the picture.
         figure: the paper's, by its title in `paper.csv`.
     """
 
@@ -89,7 +89,7 @@ def beside(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
     Arguments:
         rows: the rows of both searches.
-        keys: the columns that tell points apart, "search" among them.
+        keys: the columns that distinguish points, "search" among them.
     """
     task = [*(key for key in keys if key != "search"), "task"]
     both = rows.pivot(index=task, columns="search", values="squared distance")

@@ -154,7 +154,7 @@ class CriterionSource(Table):
         margin: the fraction by which it must hold.
         alternatives: a file of decisions.
         decision_of_row: rows whose decisions are the alternatives: one for all, or one each.
-        optimum_of_row: rows whose true optima are the alternatives; "own" for each its own.
+        optimum_of_row: rows whose true optima are the alternatives; "own" gives each row its own.
         costs: the file of true costs.
     """
 
@@ -241,11 +241,11 @@ class Tables(Table):
 
     Arguments:
         title: the title of the report.
-        predictor, problem, contexts, criterion: what is to be explained, and what is asked.
+        predictor, problem, contexts, criterion: what to explain, and what is asked.
         features, proximity, search: the objects of these names.
         generative: a model of plausible contexts, if any.
         reference: a file of known contexts, if any.
-        run, output: in which pieces, and where to.
+        run, output: the size of batches, and where results go.
         training: the settings of `cfopt train`.
     """
 
@@ -271,7 +271,7 @@ class Config:
     Arguments:
         path: the file to read.
         trust: whether what it names may execute code.
-        tables: what it says.
+        tables: its content, validated.
         content: the file as it was read.
     """
 
@@ -312,7 +312,7 @@ def read_config(path: Path, trusted: bool | None = False) -> Config:
 
     Arguments:
         path: the file to read.
-        trusted: whether classes that can execute code may be used; None to leave them aside.
+        trusted: whether classes that can execute code may be used; None to ignore them.
     """
     content = _read_toml(path)
     trust = Trust(bool(trusted), path.parent)

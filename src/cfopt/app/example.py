@@ -110,7 +110,7 @@ def write_example(folder: Path) -> list[Path]:
     """Write the configuration and its files; one that is there already is never replaced.
 
     Arguments:
-        folder: made if it is not there.
+        folder: where to write; created if missing.
     """
     paths = {
         "CONFIG.toml": CONFIG.encode(),

@@ -33,7 +33,7 @@ def build_predictor(
     Arguments:
         source: class, arguments and weights, or an archive.
         trust: decides whether classes and files that can execute code are allowed.
-        with_weights: False for a model that is yet to be trained.
+        with_weights: False for a model that is still to be trained.
     """
     if source.archive is not None:
         model: Any = _load_archive(source.archive, trust)
@@ -55,7 +55,7 @@ def build_generative(
     Arguments:
         source: class, arguments and weights.
         trust: decides whether classes and files that can execute code are allowed.
-        with_weights: False for a model that is yet to be trained.
+        with_weights: False for a model that is still to be trained.
     """
     model = _build(registry.generative_models, source, trust, with_weights)
     check_attributes(model)
@@ -199,7 +199,7 @@ def _call(
     Arguments:
         built: the one that is built.
         name: what it is called in messages.
-        written: its arguments as they were written, and as they are given unless others are.
+        written: its arguments as they were written; they are passed unless others are given.
     """
     try:
         return built(*first, **(given or written))

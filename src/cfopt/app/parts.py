@@ -150,7 +150,7 @@ def _shared(work: Work, rows: range, asked: dict[str, Tensor]) -> dict[str, Any]
     Arguments:
         work: the work whose rows they are.
         rows: the numbers of the rows.
-        asked: the fields of the criterion that are of a row, bound to these.
+        asked: the criterion's fields that belong to rows, bound to these.
     """
     labels, fields_of_rows = work.contexts.labels, cast(dict[str, Any], asked)
     criterion = replace(work.question.criterion, **fields_of_rows)

@@ -30,7 +30,7 @@ def write_results(
     Arguments:
         explanation: the explanation of all rows.
         work: the work that it explains.
-        folder: where to.
+        folder: where to write.
         seconds: the time that all rows took.
 
     Yields a line about each.

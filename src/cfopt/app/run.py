@@ -35,7 +35,7 @@ def run(work: Work, folder: Path, console: Console) -> Explanation:
     Arguments:
         work: what to explain.
         folder: where everything is written; one that holds another run is refused.
-        console: where to show how far it is: a bar in a terminal, else lines.
+        console: where to show progress: a bar in a terminal, else lines.
     """
     try_out(work)
     claim(folder, work.settings, kind=KIND, room=room_for(work))

@@ -209,7 +209,7 @@ def build(known: Registry, default: type | None, given: Any, info: ValidationInf
 
     Arguments:
         known: the names that `kind` can be.
-        default: what is meant without either.
+        default: the kind without either.
         given: the table; a text alone is its kind.
         info: pydantic's, with the trust in its context.
     """

@@ -30,9 +30,9 @@ class Trained:
 
     Arguments:
         path: the file of weights.
-        rows: contexts that were learnt from, the validation part aside.
+        rows: the number of contexts learnt from, not counting those held out.
         loss: the best validation loss.
-        warnings: what the training has to say of its own.
+        warnings: warnings of the training.
     """
 
     path: Path
@@ -54,7 +54,7 @@ def train_model(
 
     Arguments:
         config: class and arguments of the model, and the data.
-        to: a safetensors file that is not there yet.
+        to: a safetensors file that does not exist yet.
         generative: whether to train the VAE instead of the predictor.
         on_epoch: called with the number of each epoch and its validation loss.
     """
@@ -119,7 +119,7 @@ class _Lesson:
         config: the configuration of the models.
         plan: epochs, learning rate and so on.
         contexts: all of them, `(N, ...)`.
-        learnt, judged: which of them are learnt from, and held out.
+        learnt, judged: the rows to learn from, and those held out.
         told: called with the number of each epoch and its validation loss.
     """
 

@@ -60,7 +60,7 @@ class Trust:
         """Raise InputError unless trusted.
 
         Arguments:
-            what: it is, with its reason, such as "m.pt is a pickle, which can execute code".
+            what: a statement with its reason, such as "m.pt is a pickle, which can execute code".
         """
         if not self.given:
             raise InputError(f"{what}. If you trust it, pass --trust.")

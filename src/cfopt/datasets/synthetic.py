@@ -60,7 +60,7 @@ def knapsack(
 
     Arguments:
         count, features, items: N, p and n.
-        resources, capacity: how many constraints, and the limit of each.
+        resources, capacity: the number of constraints, and the limit of each.
         degree, noise, seed: as for `grid`.
     """
     weights, contexts, values = _pyepo().knapsack.genData(

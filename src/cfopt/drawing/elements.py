@@ -24,7 +24,7 @@ def picture(
     """A picture with a text that stands for it.
 
     Arguments:
-        width, height: of its coordinates; the page says how large it is shown.
+        width, height: the range of its coordinates; the page says how large it is shown.
         label: what is seen, for those who cannot see it.
         parts: its elements, the lowest first.
         kind: the class by which the page styles it.

@@ -165,7 +165,7 @@ def draw_routes(axes: Axes, scene: Cells, strong: Line, *weak: Line, size: float
     """Paths on a map, one in the foreground and thin ones, with start and goal.
 
     Arguments:
-        axes: where; in the coordinates of the cells.
+        axes: where to draw, in the coordinates of the cells.
         scene: the map.
         strong: the path in the foreground.
         weak: those to compare it with, dashed.

@@ -26,7 +26,7 @@ class Snapshot:
         best: those of the best epoch so far.
         adam: the optimiser's moments, by number of the parameter and name: "0.exp_avg".
         generator: the state of the random numbers.
-        history: what each epoch came to.
+        history: the report of each epoch.
     """
 
     now: dict[str, Tensor]

@@ -30,7 +30,7 @@ class Terms(NamedTuple):
             1/2 |x - d(z)|^2 + weight KL + alpha |phi(x) - phi(d(z))|^2
 
         Arguments:
-            alpha: what costs count; 0 is the plain VAE.
+            alpha: the weight of costs; 0 is the plain VAE.
             weight: the weight of the divergence, below 1 while training warms up.
         """
         return 0.5 * self.reconstruction + weight * self.divergence + alpha * self.costs

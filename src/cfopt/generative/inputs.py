@@ -21,7 +21,7 @@ def check_contexts(
     """Raise InputError unless contexts are such as a model was built for.
 
     Arguments:
-        model: who asks.
+        model: the model that asks.
         x: contexts, `(B, ...)`.
         shape: the shape that one context must have.
         dtype: the type of the model's weights.

@@ -12,8 +12,8 @@ class Epoch:
     Arguments:
         number: the number of the epoch, from 1.
         loss: the loss on the training data.
-        validation: loss of the validation data, with the divergence counted fully.
-        reconstruction: squared error of the validation data.
+        validation: the loss on the validation data, with the full weight of the divergence.
+        reconstruction: the squared error on the validation data.
         divergence: the divergence on the validation data.
         costs: squared error of their predicted costs; 0 where costs do not count.
         active: how many latents carry information.

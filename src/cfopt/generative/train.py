@@ -29,11 +29,11 @@ class Training:
     """How to train.
 
     Arguments:
-        alpha: what costs count (Eq. 8); 0 is the plain VAE.
+        alpha: the weight of costs (Eq. 8); 0 is the plain VAE.
         epochs: the most epochs to train.
         learning_rate: Adam's first learning rate; it falls to a twentieth along a cosine.
         batch_size: contexts in a step.
-        warm_up: epochs over which the divergence comes to count fully.
+        warm_up: epochs over which the divergence reaches its full weight.
         patience: epochs without a better validation loss that end the training.
         seed: the seed of batches and samples.
     """
@@ -79,9 +79,9 @@ def train(
         vae: what to train.
         contexts: the data, `(N, ...)`; uint8 images are turned into floats batch by batch.
         validation: data to stop by, `(M, ...)` with M >= 2.
-        training: how.
+        training: the settings.
         predictor: phi, needed for alpha > 0; it is left as it is.
-        checkpoint: a file to which the state is written after each epoch. If it is there already,
+        checkpoint: a file to which the state is written after each epoch. If it exists,
             training resumes from it.
         on_progress: called after each batch and each epoch.
     """

@@ -96,7 +96,7 @@ class ConvolutionalVAE(VAE):
 
     Arguments:
         latent_dim: n_z.
-        height, width: of the images, multiples of 16.
+        height, width: the size of the images, multiples of 16.
     """
 
     value_range = (0.0, 1.0)
@@ -156,7 +156,7 @@ class CompactVAE(VAE):
         latent_dim: n_z.
         rows, cols: the cells of a map.
         cell: pixels along the side of a cell.
-        channels: how many the encoder has; the decoder has twice as many.
+        channels: the channels of the encoder; the decoder has twice as many.
     """
 
     value_range = (0.0, 1.0)

@@ -24,8 +24,8 @@ class HalfSpaces:
     Arguments:
         normals: `(C, p)`.
         limits: `(C,)`.
-        rounding: by how much a limit should be undercut, so that rounding elsewhere does not break
-            it, `(C,)`. Solutions respect it where they can; proofs do without.
+        rounding: the most that each limit should be undercut, so that rounding elsewhere does not
+            break it, `(C,)`. Solutions respect it where they can; proofs do without.
         doubt: the uncertainty of the limits, `(C,)`.
         grain: the uncertainty of the entries of the normals, `(C,)`.
     """
@@ -62,7 +62,7 @@ class System:
         matrix: `(k, p)`; each row has norm 1, or is 0.
         rows: row_lower, row_upper, and rounding, doubt and grain as in `HalfSpaces`, `(5, k)`.
         plain: whether there are half-spaces only: no bounds, no lower limits.
-        leeway: by how much rows may be broken all the same, if at all.
+        leeway: the most by which rows may be broken all the same, if at all.
     """
 
     lower: Array

@@ -23,7 +23,7 @@ def build(folder: Path, scratch: Path, maps: int, epochs: int, console: Console)
     Arguments:
         folder: where weights and model card go.
         scratch: the folder of checkpoints, from which a run that was stopped resumes.
-        maps: how many to train on.
+        maps: the number of maps to train on.
         epochs: the most epochs of each VAE.
     """
     for place in (folder, scratch):

@@ -71,7 +71,7 @@ def map_scene(e: Explanation, name: str) -> Cells:
 
     Arguments:
         e: the explanation.
-        name: who needs it, for the error.
+        name: the name of the caller, for the error.
     """
     scene = scene_of(e)
     if not has_maps(e) or not isinstance(scene, Cells):

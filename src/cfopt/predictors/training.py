@@ -39,7 +39,7 @@ def fit(
         contexts, costs: the data, `(N, ...)` and `(N, n)`; uint8 images are turned into floats
             batch by batch.
         loss: `MSE()` or `SPOPlus(problem)`.
-        epochs, learning_rate, batch_size: as ever.
+        epochs, learning_rate, batch_size: as usual.
         validation: contexts and costs to judge each epoch by; the best weights are kept.
         patience: how many epochs without a better validation loss end the training.
         generator: decides the order of the data.
@@ -148,7 +148,7 @@ class Quality:
         cost_error: mean squared error of a predicted cost.
         absolute_error: mean absolute error of a predicted cost.
         regret: mean relative regret of its decisions, by the true costs.
-        optimal: the share of decisions that are the best there are.
+        optimal: the fraction of decisions that are optimal.
     """
 
     cost_error: float

@@ -34,8 +34,8 @@ class Solved:
     Arguments:
         decisions: `(B, m)`; NaN in rows without one.
         failures: why a row has none.
-        shortfall: by how much the value of each may fall short of the best one, `(B,)`; None where
-            all are proven optima.
+        shortfall: the most by which the value of each may fall short of the best, `(B,)`; None
+            where all are proven optima.
     """
 
     decisions: Tensor

@@ -39,7 +39,7 @@ class MILP(Problem):
         integer: whether columns are integer, one flag for all or `(columns,)`.
         sense: "min" or "max".
         cost_columns: indices or names of the columns whose costs are predicted; all by default.
-        fixed_costs: what columns cost that are not predicted, `(columns,)`; predicted costs take
+        fixed_costs: the costs of columns that are not predicted, `(columns,)`; predicted costs take
             the place of those given here for `cost_columns`.
         names: a name for each column.
         gap: relative gap to which mixed-integer models are solved; 0 is a proven optimum. With

@@ -39,7 +39,7 @@ class PyEPOProblem(Problem):
     Arguments:
         optmodel: the model: anything with PyEPO's `modelSense`, `num_cost`, `setObj` and `solve`.
             Its objective is overwritten at each solve.
-        binary: whether every decision is 0 or 1 in every column; margins need to know.
+        binary: whether every decision is 0 or 1 in every column; margins depend on it.
         tolerance: the fraction of its value by which an answer may fall short of the best where the
             solver's bound cannot be read; 0 for a solver that proves its optima.
     """

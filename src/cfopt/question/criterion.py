@@ -179,7 +179,7 @@ class Criterion(Batch, ABC):
 
         Arguments:
             settings: values of its fields.
-            alternative: the decisions to argue for, of a criterion that contrasts.
+            alternative: the decisions to argue for, if the criterion contrasts.
         """
         return cls(**settings)
 
@@ -263,7 +263,7 @@ class Criterion(Batch, ABC):
         """What stands in the way of a row that has no answer, a sentence.
 
         Arguments:
-            row: what is known of it.
+            row: what is known of the row.
             rivals: the names of the decisions whose cuts contradict each other.
         """
         return "Each decision that could do it was ruled out in turn."

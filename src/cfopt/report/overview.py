@@ -61,7 +61,7 @@ def overview(e: Explanation, seconds: float) -> Overview:
 
     Arguments:
         e: the explanation.
-        seconds: what finding it took.
+        seconds: the time it took to find it.
     """
     number = Counter(e.status)
     counts = tuple(

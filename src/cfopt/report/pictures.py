@@ -68,7 +68,7 @@ def galleries(e: Explanation, room: int = ROOM, standalone: bool = False) -> lis
 
     Arguments:
         e: the explanation.
-        room: what they may take together, in bytes.
+        room: the most bytes that they may take together.
         standalone: whether each needs no other element of its page.
     """
     found = [Gallery()] * len(e)

@@ -34,7 +34,7 @@ class Compared:
 
     Arguments:
         role: the line of the pictures that shows it.
-        what: its part in the story.
+        what: its role.
         name: what it is called.
         before, after: its values, "" where they do not matter.
     """
@@ -53,7 +53,7 @@ class Change:
     Arguments:
         name: what changed.
         before, after, change: the numbers.
-        part: its size beside the largest, from -1 to 1, and
+        part: its size relative to the largest, from -1 to 1, and
         size: its size alone, both in units of its scale.
     """
 
@@ -80,7 +80,7 @@ class Changes:
         words: a sentence in place of, or above, the table.
         rows: the largest changes.
         more: how many smaller ones there are.
-        of: what is said before a name where the table is not at hand.
+        of: the words before a name where the table is not at hand.
     """
 
     title: str

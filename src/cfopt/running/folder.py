@@ -20,7 +20,7 @@ def claim(folder: Path, settings: Mapping[str, Any], *, kind: str, room: int) ->
     """Take a folder for a run, or resume in it; raise InputError if it holds something else.
 
     Arguments:
-        folder: made if it is not there.
+        folder: the folder of the run; created if missing.
         settings: all that the results depend on, as JSON can hold it.
         kind: the kind of run, such as "a reproduction".
         room: bytes that must be free.

@@ -22,7 +22,7 @@ class Pace:
 
     Arguments:
         amounts: the amount of work in each piece to do.
-        clock: seconds since whenever.
+        clock: seconds since any fixed time.
         trust: p, as a fraction of the whole.
     """
 

@@ -30,8 +30,8 @@ class Auto(Search):
     sequential search alone, since MDMM seldom finds what it does not.
 
     Arguments:
-        cutting_plane, enumeration, sequential, tangents, mdmm: the searches, with the settings of
-            one's choice.
+        cutting_plane, enumeration, sequential, tangents, mdmm: the searches, with their
+            settings.
         latent: the sequential search among codes.
         time_limit: seconds for all rows and searches together; rows without an answer by then end
             as best effort. A solve that has begun is not stopped.

@@ -144,8 +144,8 @@ class Polished(Search):
     """What one search finds is where another begins; the nearer of both is kept.
 
     Arguments:
-        search: finds.
-        by: improves, from `task.start`.
+        search: the search that finds.
+        by: the search that improves, from `task.start`.
     """
 
     search: Search

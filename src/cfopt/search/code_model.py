@@ -35,7 +35,7 @@ class CodeModel:
     Arguments:
         task: a task in a latent space.
         prices: the prices at the start of each row, `(R, m)`.
-        loss: there, `(R,)`.
+        loss: the loss there, `(R,)`.
     """
 
     def __init__(self, task: Task, prices: Array, loss: Array) -> None:

@@ -46,7 +46,7 @@ def solve_step(
     """`min slope p + 1/2 p' curvature p` within cuts and a box; cuts give way if they must.
 
     Arguments:
-        curvature, slope: of the loss, `(n, n)` and `(n,)`.
+        curvature, slope: those of the loss, `(n, n)` and `(n,)`.
         normals, limits: the cuts, `(c, n)` and `(c,)`.
         radius: the box is `|p_j| <= radius`.
         penalty: what half the squared excess over the cuts costs, where they cannot be met.

@@ -50,7 +50,7 @@ class CuttingPlane(Search):
 
     Arguments:
         max_rounds: rounds after which a row is given up, with the bound that it has reached.
-        time_limit: seconds after which all rows are.
+        time_limit: seconds after which all rows are given up.
     """
 
     max_rounds: int = 1000

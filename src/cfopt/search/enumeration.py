@@ -38,7 +38,7 @@ class Enumeration(Search):
     above 1) is added to P_y by cutting planes.
 
     Arguments:
-        max_decisions: how many decisions to list at most.
+        max_decisions: the most decisions to list.
         time_limit: seconds after which the best point of each row so far is the answer.
     """
 

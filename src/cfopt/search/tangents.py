@@ -55,7 +55,7 @@ class Tangents(Search):
     half-space is nearest, and the first bundle has decisions that avoid the factual one.
 
     Arguments:
-        max_steps: how many steps a row takes at most.
+        max_steps: the most steps of a row.
         bundle: how many decisions are kept.
     """
 

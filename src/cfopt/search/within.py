@@ -19,7 +19,7 @@ class Within(Search):
     A solve that has begun is not stopped, and what needs no solver goes on.
 
     Arguments:
-        search: the other one.
+        search: the search to limit.
         time_limit: seconds for all rows together.
     """
 

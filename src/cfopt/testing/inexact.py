@@ -24,7 +24,7 @@ class InexactOracle(Problem):
         problem: an exact problem whose decisions can be listed.
         noise: the most by which each entry of an answer may be off.
         gap: the fraction of its value by which an answer may fall short.
-        declared: whether the problem says how inexact it is. Many a user's solver does not.
+        declared: whether the problem says how inexact it is. Many solvers do not.
         listed: whether it lists the exact decisions; a solver usually cannot.
     """
 
@@ -122,7 +122,7 @@ def truly_holds(
     `h <= 1e-6 sum_j |price_j d_j|`, as for every answer, where the rival is an exact optimum.
 
     Arguments:
-        problem: knows the exact decisions.
+        problem: a problem that knows the exact decisions.
         costs: `(B, n)`, such as the predictor's output.
         criterion: `Relative`, `Absolute` or `Epsilon`, bound to the rows.
         factual: the decisions that were taken, `(B, m)`.

@@ -30,8 +30,8 @@ class Operation:
     """One thing that can be asked.
 
     Arguments:
-        method, path: how.
-        words: what for.
+        method, path: the request line.
+        words: its purpose.
         fields: the fields of its body.
         examples: examples of its body, as JSON.
         answers: statuses, and what they mean.

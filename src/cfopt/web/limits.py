@@ -21,11 +21,11 @@ class Limits:
         search_seconds: the time that one search may take.
         live_seconds: the time that one quick call, such as a decision, may take.
         drawing_seconds: the time that one picture may take.
-        loading_seconds: until a worker is ready.
+        loading_seconds: the time until a worker is ready.
         grace_seconds: the time that a worker has to stop by itself before it is killed.
         kept_tasks: tasks that are remembered; the oldest finished ones are forgotten.
         kept_bytes: the memory that their results may take together.
-        beat_seconds: between two events of a stream, at most.
+        beat_seconds: the longest time between two events of a stream.
     """
 
     connections: int = 256

@@ -40,7 +40,7 @@ class Live:
         """Its answer to a call.
 
         Arguments:
-            command, arguments: for `Work.do`.
+            command, arguments: what to pass to `Work.do`.
             seconds: the time that it may take; the limit of quick calls by default.
         """
         limit = self.limits.live_seconds if seconds is None else seconds

@@ -29,7 +29,7 @@ class Canvas:
     """How images of one kind are read and shown.
 
     Arguments:
-        channels, height, width: of a context.
+        channels, height, width: the shape of a context.
         low, high: the values that black and white stand for.
         dtype: the type of a context's numbers.
         pixels: the most that an image may have.

@@ -25,8 +25,8 @@ def pipeline_routes(pool: Pool, live: Live, tasks: Tasks) -> APIRouter:
 
     Arguments:
         pool: the workers.
-        live: the one that is asked.
-        tasks: whose answers may be contexts.
+        live: the worker that is asked.
+        tasks: the tasks whose answers may be contexts.
     """
     router = APIRouter(prefix="/api", default_response_class=Plain)
 

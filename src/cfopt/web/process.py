@@ -107,7 +107,7 @@ class Process:
 
     Arguments:
         source: what it loads.
-        grace: seconds that it has to stop by itself.
+        grace: the seconds that it has to stop by itself.
     """
 
     def __init__(self, source: Source, grace: float) -> None:
@@ -166,7 +166,7 @@ class Process:
         """Answer a call that was begun, or raise a `CallError`; then see `alive`.
 
         Arguments:
-            command, arguments: for `Work.do`.
+            command, arguments: what to pass to `Work.do`.
             seconds: the most that it may take.
             on_news: called with each report.
         """

@@ -57,7 +57,7 @@ class Scene:
         contexts: stored ones, `(N, ...)`.
         labels: what they are called.
         view: how contexts are read and shown.
-        naive: makes the question of a criterion that is to be answered among all contexts.
+        naive: makes the question that asks a criterion of all contexts.
         plausible: the same among plausible ones; None without a generative model.
     """
 

@@ -49,8 +49,8 @@ def serve(source: Source, limits: Limits, host: str, port: int) -> None:
     Arguments:
         source: what workers load.
         limits: all limits of the server.
-        host: the name or address to listen at.
-        port: the port; 0 takes a free one, which is printed.
+        host: the name or address to listen on.
+        port: the port; 0 picks a free one, which is printed.
     """
     listening = listen(host, port)
     app = create_app(source, limits, host)
@@ -80,7 +80,7 @@ def listen(host: str, port: int) -> socket.socket:
 
     Arguments:
         host: a name or an address of this machine.
-        port: 0 for a free one.
+        port: the port; 0 picks a free one.
     """
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

@@ -129,7 +129,7 @@ class News:
     """Tells where a search is, a few times a second, and ends it when it is not wanted.
 
     Arguments:
-        scene: whose contexts are searched.
+        scene: the pipeline whose contexts are searched.
         generative: the model whose codes are searched, if any.
         stopped: whether the search is no longer wanted.
         tell: called with the news.

@@ -44,7 +44,7 @@ class TableView:
 
     Arguments:
         features: names, scales and limits.
-        size: how many features.
+        size: the number of features.
         dtype: the type of a context's numbers.
     """
 

@@ -141,7 +141,7 @@ class AffineMap:
         return cls(weight, there - weight @ x.detach().flatten().double().cpu().numpy())
 
     def _check(self, task: Task) -> None:
-        """Refute, where the contexts themselves do, that a declared map is affine."""
+        """Raise an error where the contexts themselves refute that a declared map is affine."""
         known = task.origin.flatten(1).isfinite().all(1)
         x = torch.cat([task.origin[known], 2 * task.origin[known], -task.origin[known]])
         with torch.no_grad():

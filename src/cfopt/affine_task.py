@@ -88,7 +88,7 @@ class AffineTask:
         return torch.from_numpy(self.prices0[rows] + u @ self.slopes.T)
 
     def sizes_at(self, rows: list[int], u: Array) -> Array:
-        """What prices are sums of after changes: `(R, p) -> (R, m)`."""
+        """The terms that prices are sums of, after changes: `(R, p) -> (R, m)`."""
         sizes: Array = np.abs(self.origin[rows] + self.scale * u) @ self._weight + self._constant
         return sizes
 

@@ -65,7 +65,7 @@ class Certificate(ABC):
 
     @abstractmethod
     def bound(self, model: AffineTask, row: int) -> float:
-        """What any explanation costs at least, computed anew; inf if there is none."""
+        """The least loss of any explanation, computed again; inf if there is none."""
 
     @abstractmethod
     def decisions(self) -> list[Array]:
@@ -73,14 +73,14 @@ class Certificate(ABC):
 
     @abstractmethod
     def clash(self, model: AffineTask, row: int) -> Clash:
-        """What stands against each other, where the bound is infinite."""
+        """What contradicts each other, where the bound is infinite."""
 
 
 def robust(model: AffineTask, strict: float, granting: float) -> float:
     """The bound to report, of one on the criterion itself and one on what verification accepts.
 
-    That there is no explanation must hold of all that would be called valid. So must a bound where
-    decisions are known to some tolerance only: the criterion itself may then hold nowhere.
+    A proof that no explanation exists must cover all that would be called valid. So must a bound
+    where decisions are known to some tolerance only: the criterion itself may then hold nowhere.
     """
     sound = strict < np.inf and (model.exact_decisions or granting >= (1 - _ROBUST) * strict)
     return strict if sound else granting
@@ -101,7 +101,7 @@ class CutProof(Certificate):
     hopeless: bool = False
 
     def system(self, model: AffineTask, row: int) -> System:
-        """The limits and cuts, built anew; the cuts with what verification grants."""
+        """The limits and cuts, built again; the cuts with what verification grants."""
         system = model.system(row)
         if not self.cuts:
             return system

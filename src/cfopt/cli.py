@@ -1,6 +1,6 @@
-"""The command line: one function for each command; what they do stands elsewhere.
+"""The command line: one function for each command; the work is done elsewhere.
 
-Commands import what they need themselves, so that help and mistakes are answered at once.
+Commands import what they need themselves, so that help and mistakes get an answer at once.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Domain(Batch):
 
     @property
     def boxed(self) -> bool:
-        """Whether bounds are all there is, integrality apart."""
+        """Whether there are only bounds, apart from integrality."""
         return not len(self.limits.groups) and not len(self.limits.matrix)
 
     def sums(self) -> tuple[Array, Array, Array]:
@@ -129,7 +129,7 @@ class Domain(Batch):
         return torch.from_numpy(allowed).to(x.device)
 
     def faults(self, x: Tensor) -> list[str]:
-        """For each context what is not allowed about it, in words, or ""."""
+        """What is not allowed about each context, in words, or ""."""
         allowed = self.allows(x).tolist()
         flat = x.flatten(1).double().cpu().numpy()
         return ["" if ok else self._fault(row, flat[row]) for row, ok in enumerate(allowed)]

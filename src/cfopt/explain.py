@@ -57,7 +57,7 @@ def explain(
     margin: float = 0.0,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Explanation:
-    """For each context the nearest one found in which the criterion holds, verified.
+    """Find, for each context, the nearest one in which the criterion holds, and verify it.
 
     Arguments:
         x0: contexts as a tensor, an array or a DataFrame: a batch, or a single one.
@@ -249,7 +249,7 @@ def _run(
 
 
 def _settle(ledger: Ledger, task: Task, rows: Tensor, points: Points) -> None:
-    """Verify what the search found, and say of each row how it ended."""
+    """Verify what the search found, and say how each row ended."""
     with torch.no_grad():
         x = task.context(points.x)
     verdict = verify(task, x)
@@ -289,7 +289,7 @@ def _settle(ledger: Ledger, task: Task, rows: Tensor, points: Points) -> None:
 
 
 def _unproved(task: Task) -> str:
-    """Why nothing is proved of nearer contexts although the predictor is affine; "" if it can be.
+    """Why nothing is proved about nearer contexts although the predictor is affine; else "".
 
     To follow an answer.
     """

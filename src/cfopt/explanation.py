@@ -120,7 +120,7 @@ class Explanation(Batch):
 
     @property
     def margin(self) -> float:
-        """By which fraction it had to hold."""
+        """The fraction by which it had to hold."""
         return self.asked.margin
 
     @property
@@ -142,7 +142,7 @@ class Explanation(Batch):
 
     @property
     def optimal(self) -> Tensor:
-        """Which rows were proved to be the closest explanation there is, `(B,)`.
+        """Which rows were proved to be the closest possible explanation, `(B,)`.
 
         Up to a fraction of 1e-6; in float32, to whose digits x is rounded, of 1e-4.
         """

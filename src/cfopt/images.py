@@ -1,4 +1,4 @@
-"""Images in the forms that people have them, as predictors read them."""
+"""Images in the forms that users have, turned into what predictors read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def as_read(
 ) -> Tensor:
     """Images `(B, ., ., .)` as a predictor reads them: floats `(B, 3, H, W)` in its range.
 
-    Bytes are images for certain; floats only where the predictor declares the `value_range` of its
+    Bytes are certainly images; floats only where the predictor declares the `value_range` of its
     pixels. Other floats are left as they are.
 
     Arguments:

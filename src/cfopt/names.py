@@ -1,4 +1,4 @@
-"""Names in sentences: lists of them, and what to say of one that is not known."""
+"""Names in sentences: lists of them, and what to say about one that is not known."""
 
 from __future__ import annotations
 

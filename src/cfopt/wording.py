@@ -68,6 +68,6 @@ def miss(criterion: Criterion, margin: float, violation: float, sense: Sense) ->
 
 
 def rounded_down(value: float, digits: int) -> str:
-    """A finite number with so many significant digits, and no more than it is."""
+    """A finite number rounded down to so many significant digits."""
     context = Context(prec=digits, rounding=ROUND_FLOOR)
     return f"{float(context.create_decimal(Decimal(repr(value)))):.{digits}g}"

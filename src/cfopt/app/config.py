@@ -297,7 +297,7 @@ class Config:
 
     @contextmanager
     def at(self, table: str) -> Iterator[None]:
-        """What is wrong within is said with its place in the file."""
+        """Report what is wrong within with its place in the file."""
         try:
             yield
         except InputError as error:

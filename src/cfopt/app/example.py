@@ -107,7 +107,7 @@ epochs = 200
 
 
 def write_example(folder: Path) -> list[Path]:
-    """Write the configuration and its files; one that is there already is never replaced.
+    """Write the configuration and its files; an existing file is never replaced.
 
     Arguments:
         folder: where to write; created if missing.

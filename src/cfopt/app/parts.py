@@ -1,4 +1,4 @@
-"""Finished rows on disk, exact to the last digit, and how they are put together again."""
+"""Finished rows on disk, exact to the last digit, and how they are joined again."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def read_part(path: Path, work: Work, rows: range) -> tuple[Explanation, float]:
 def each_alone(
     work: Work, rows: range, ask: Callable[[range], Explanation]
 ) -> tuple[Explanation, int]:
-    """Rows of which some raise an error, each on its own, and how many of them raised one.
+    """Rows of which some raise an error, each explained alone, and how many raised one.
 
     Arguments:
         work: the work whose rows they are.
@@ -145,7 +145,7 @@ def _failed_row(work: Work, row: int, reason: str) -> Explanation:
 
 
 def _shared(work: Work, rows: range, asked: dict[str, Tensor]) -> dict[str, Any]:
-    """What explanations know beside their rows.
+    """What explanations know besides their rows.
 
     Arguments:
         work: the work whose rows they are.

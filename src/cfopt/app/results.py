@@ -51,7 +51,7 @@ def write_results(
 
 
 def _write_pictures(explanation: Explanation, most: int, folder: Path) -> Iterator[str]:
-    """Draw some rows; a picture that fails costs nothing but itself, and a line."""
+    """Draw some rows; one that fails is skipped, with a line that says so."""
     import matplotlib.pyplot as plt
 
     drawn = _drawn(explanation, most)
@@ -123,7 +123,7 @@ def search_in_words(work: Work) -> str:
 
 
 def told(work: Work) -> dict[str, str]:
-    """What a reader of the report may want to know of the run."""
+    """What a reader of the report may want to know about the run."""
     config = work.config
     sources = {
         "Configuration": config.path.name,

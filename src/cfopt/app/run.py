@@ -59,7 +59,7 @@ def try_out(work: Work) -> Explanation:
 
 
 class _Run:
-    """One go at the batches that are not done."""
+    """One pass over the batches that are not done."""
 
     def __init__(self, work: Work, folder: Path, console: Console) -> None:
         self.work, self.folder, self.parts = work, folder, folder / "parts"
@@ -135,14 +135,14 @@ def part_file(folder: Path, rows: range) -> Path:
 
 
 def room_for(work: Work) -> int:
-    """About how many bytes the results take, at most."""
+    """About the most bytes that the results take."""
     problem = work.pipeline.problem
     numbers = 3 * work.contexts.x[0].numel() + 3 * problem.num_columns + 2 * problem.num_costs
     return _AT_LEAST + _BYTES * numbers * len(work)
 
 
 def results_folder(config: Config, out: Path | None) -> Path:
-    """Where results go: where the command says, else the configuration."""
+    """Where results go: as the command says, else as configured."""
     folder = config.folder if out is None else out
     if folder.resolve() == config.path.parent.resolve():
         raise InputError(f"{folder} holds the configuration. Pass a folder of its own with --out.")

@@ -194,7 +194,7 @@ def _plain(hint: Any) -> Any:
 
 
 def member(kind: type[Enum], given: Any, info: ValidationInfo) -> Any:
-    """The member of an Enum with this value, whatever its case."""
+    """The member of an Enum with this value, regardless of case."""
     found = next((one for one in kind if str(one.value).lower() == str(given).lower()), None)
     if found is None:
         choices = [str(one.value) for one in kind]

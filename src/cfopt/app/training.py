@@ -26,7 +26,7 @@ from cfopt.predictors import MSE, SPOPlus, fit
 
 @dataclass(frozen=True)
 class Trained:
-    """What training came to.
+    """The outcome of training.
 
     Arguments:
         path: the file of weights.
@@ -189,7 +189,7 @@ def _contexts(path: Path | None, features: Features) -> Tensor:
 
 
 def _module(config: Config, *, with_weights: bool = True) -> nn.Module:
-    """The predictor as a module; what its owner declares of it has nothing to do with weights."""
+    """The predictor as a module; what its owner declares about it does not affect weights."""
     source = config.tables.predictor.model_copy(update={"affine": False})
     with config.at("predictor"):
         model = build_predictor(source, config.trust, with_weights=with_weights)

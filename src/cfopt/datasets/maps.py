@@ -1,4 +1,4 @@
-"""Images of terrain with what their cells cost to visit, and the best ways across."""
+"""Images of terrain, what their cells cost to visit, and the best routes across."""
 
 from __future__ import annotations
 

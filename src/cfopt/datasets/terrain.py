@@ -1,4 +1,4 @@
-"""Maps in the manner of the Warcraft data set, generated: terrain, what it costs, the best way."""
+"""Generated maps in the style of the Warcraft data set: terrain, its costs, the best route."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Terrain:
             )
 
     def generate(self, count: int, seed: int = 0) -> Maps:
-        """As many maps as asked for; the first ones of a seed are always the same.
+        """So many maps; the first ones of a seed are always the same.
 
         Arguments:
             count: how many.

@@ -105,7 +105,7 @@ def signed(words: str) -> str:
 
 
 def quiet(value: float, largest: float) -> float:
-    """A value, 0 where it is only rounding beside the largest of the numbers around it."""
+    """A value, or 0 if it is mere rounding compared with the largest number around it."""
     return 0.0 if abs(value) <= NOISE * largest else value
 
 

@@ -1,4 +1,4 @@
-"""What a generative model is: a way from contexts to codes, and back."""
+"""What a generative model is: a map from contexts to codes, and back."""
 
 from __future__ import annotations
 

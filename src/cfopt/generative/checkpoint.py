@@ -88,7 +88,7 @@ class Checkpoint:
         weights.write(self.path, tensors, {"history": history, "configuration": configuration})
 
     def misfit(self, reason: object) -> InputError:
-        """The error for a file that claims to be of this run and cannot be."""
+        """The error for a file that claims to belong to this run but cannot."""
         return InputError(
             f"The checkpoint {self.path} is damaged, or of another version of cfopt: {reason}. "
             "Delete it to start again."

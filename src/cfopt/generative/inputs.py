@@ -1,4 +1,4 @@
-"""What a generative model can encode and decode; anything else is refused in words."""
+"""What a generative model can encode and decode; anything else is refused with an explanation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check_contexts(
     dtype: torch.dtype,
     value_range: tuple[float, float] | None = None,
 ) -> None:
-    """Raise InputError unless contexts are such as a model was built for.
+    """Raise InputError unless a model was built for such contexts.
 
     Arguments:
         model: the model that asks.

@@ -94,7 +94,7 @@ class PCA(nn.Module):
         return model.to(contexts.device).eval()
 
     def settings(self) -> dict[str, Any]:
-        """The arguments that build this model anew, components aside."""
+        """The arguments that rebuild this model, without its components."""
         return {"context_shape": list(self.context_shape), "latent_dim": self.latent_dim}
 
     def encode(self, x: Tensor) -> Tensor:

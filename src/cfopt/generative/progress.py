@@ -18,7 +18,7 @@ from cfopt.generative.reports import Batch, Epoch
 
 
 class ProgressBar:
-    """Shows epochs, the time left, and what the last epoch came to.
+    """Shows epochs, the time left, and the result of the last epoch.
 
         with ProgressBar("alpha = 2", epochs=30) as bar:
             train(vae, contexts, validation, training, on_progress=bar)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Epoch:
-    """What an epoch came to; means over rows.
+    """The result of an epoch; means over rows.
 
     Arguments:
         number: the number of the epoch, from 1.

@@ -71,7 +71,7 @@ def train(
     checkpoint: str | Path | None = None,
     on_progress: Callable[[Batch | Epoch], None] | None = None,
 ) -> list[Epoch]:
-    """Train a VAE in place, and return what each epoch came to.
+    """Train a VAE in place, and return the result of each epoch.
 
     However training ends, the VAE has its best weights so far, and is in eval mode.
 
@@ -154,7 +154,7 @@ class _Run:
 
     @property
     def idle(self) -> int:
-        """Epochs since the best one, those of the warm-up aside."""
+        """Epochs since the best one, not counting the warm-up."""
         since = max(self.training.warm_up, self.best_epoch.number if self.history else 0)
         return max(0, len(self.history) - since)
 
@@ -257,7 +257,7 @@ class _Run:
         )
 
     def restore(self, file: Checkpoint) -> None:
-        """Go on where a checkpoint was written, if it was."""
+        """Resume where a checkpoint was written, if there is one."""
         found = file.read()
         if found is None:
             return

@@ -63,7 +63,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Nearest:
-    """What a master problem says.
+    """The answer of a master problem.
 
     Arguments:
         u: the cheapest change, `(p,)`; None if there is none, or it was not found.

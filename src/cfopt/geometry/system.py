@@ -160,7 +160,7 @@ class System:
     def combine(self, multipliers: Array) -> tuple[Array, float]:
         """One inequality that follows from the rows: `g @ u <= c`.
 
-        Whatever the multipliers are it does follow: those on a limit that is not there are dropped.
+        It follows for any multipliers: those on a limit that does not exist are dropped.
         """
         if self.plain:
             above = np.maximum(multipliers, 0.0)
@@ -183,7 +183,7 @@ class System:
         return np.where(np.isfinite(self.rows[:2]), self.rows[:2], 0.0)
 
     def radius(self, multipliers: Array) -> float:
-        """Within which distance of u = 0 the multipliers prove that nothing satisfies the system.
+        """The distance of u = 0 within which the multipliers prove that there is no solution.
 
         With `g @ u <= c` for all solutions: where the bounds are finite, g u has a least value;
         along the others it falls by at most `|g| |u|`. 0 proves nothing.
@@ -271,7 +271,7 @@ class System:
 
 
 def _lengths(matrix: Array) -> Array:
-    """By what rows are divided to have norm 1, `(k, p) -> (k,)`; 1 where they are 0."""
+    """The divisors that give rows norm 1, `(k, p) -> (k,)`; 1 where they are 0."""
     norm: Array = np.sqrt(np.square(matrix).sum(axis=1))
     norm[norm == 0] = 1.0
     return norm

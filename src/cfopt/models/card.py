@@ -1,4 +1,4 @@
-"""What the shipped models are worth, measured on maps that they have not seen: the model card."""
+"""How good the shipped models are, measured on maps that they have not seen: the model card."""
 
 from __future__ import annotations
 

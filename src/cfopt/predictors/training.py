@@ -77,7 +77,7 @@ def fit(
 
 @dataclass(frozen=True)
 class _Examples:
-    """Contexts, their true costs, and what a loss needs to know of these."""
+    """Contexts, their true costs, and what a loss needs to know about these."""
 
     contexts: Tensor
     costs: Tensor
@@ -91,7 +91,7 @@ class _Examples:
 
 @dataclass
 class _Best:
-    """The weights with the lowest loss so far, and for how many epochs there were no better."""
+    """The weights with the lowest loss so far, and how many epochs ago that was."""
 
     loss: float = math.inf
     idle: int = 0

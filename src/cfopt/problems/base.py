@@ -205,7 +205,7 @@ class Problem(ABC):
         """For each row of `(B, m)` what keeps it out of Y, in words, or "" if it is in Y."""
 
     def remember(self, decisions: Array) -> None:  # noqa: B027 (most need not remember)
-        """Take note of decisions that callers are given, `(B, m)`, to know them when they return.
+        """Note decisions that callers are given, `(B, m)`, to recognise them when they come back.
 
         For problems that cannot test every decision; rows that are not finite have none.
         """
@@ -221,12 +221,12 @@ class Problem(ABC):
     def ray(self, prices: Array) -> Array | None:
         """A direction in which feasible decisions get better without end: `(m,) -> (m,)`.
 
-        None if the problem has an optimum, or cannot tell.
+        None if the problem has an optimum, or cannot say.
         """
         return None
 
     def recedes(self, ray: Array) -> bool:
-        """Whether feasible decisions go on along a ray for ever: `(m,) -> bool`."""
+        """Whether feasible decisions extend along a ray for ever: `(m,) -> bool`."""
         return False
 
     def exact(self) -> Problem:

@@ -116,7 +116,7 @@ class LinearModel:
         )
 
     def cone(self) -> LinearModel:
-        """The directions in which one can go on for ever: each finite limit becomes 0."""
+        """The directions in which one can move for ever: each finite limit becomes 0."""
         row_lower, row_upper, lower, upper = (
             np.where(np.isfinite(limit), 0.0, limit)
             for limit in (self.row_lower, self.row_upper, self.lower, self.upper)

@@ -257,7 +257,7 @@ class MILP(Problem):
         return decisions, shortfall + self._drowned(varying, decisions)
 
     def _drowned(self, prices: Array, decisions: Array) -> Array:
-        """What HiGHS cannot tell apart where predicted costs are tiny: `(B, m) -> (B,)`."""
+        """What HiGHS cannot distinguish where predicted costs are tiny: `(B, m) -> (B,)`."""
         largest = np.abs(prices).max(axis=1)
         predicted = np.abs(prices[:, : self.num_costs]).max(axis=1)
         # Below rounding they are 0.

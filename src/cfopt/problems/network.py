@@ -238,7 +238,7 @@ class ShortestPath(Problem):
         return decision
 
     def faults(self, decisions: Array) -> list[str]:
-        """Where a decision leaves off being a path, by the names of nodes."""
+        """Where a decision stops being a path, by the names of nodes."""
         return [self._walk(decision)[1] for decision in decisions]
 
     def _walk(self, decision: Array) -> tuple[list[Node], str]:

@@ -50,7 +50,7 @@ class Solver:
         yield
 
     def bound(self, prices: Array, decision: Array) -> float | None:
-        """What no decision can be better than, after a solve, or None if that is not known.
+        """A bound that no decision can beat, after a solve, or None if it is not known.
 
         Arguments:
             prices: the prices that were solved for, `(m,)`.
@@ -210,7 +210,7 @@ class CpSat(Solver):
     size = 2.0**20
 
     def bound(self, prices: Array, decision: Array) -> float | None:
-        """What the decision, best for the rounded costs, can miss for want of their fractions.
+        """What the decision, best for the rounded costs, can lose by their rounding.
 
         With e the costs less the rounded ones, for every y within the variables' limits
 

@@ -46,7 +46,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Overview:
-    """What is said of all tasks together."""
+    """What is said about all tasks together."""
 
     lede: str
     counts: tuple[Count, ...]
@@ -150,7 +150,7 @@ def _shares(counts: tuple[Count, ...], total: int) -> Markup:
 
 
 def _histogram(distances: Array) -> Markup | None:
-    """How far away the answers are; None for too few to tell."""
+    """How far away the answers are; None if they are too few to say."""
     if len(distances) < 3 or not distances.max() > distances.min():
         return None
     bins = min(_BINS, max(5, 2 * round(len(distances) ** 0.5)))

@@ -162,7 +162,7 @@ def _after_title(one: Explanation) -> str:
 
 
 def _caption(one: Explanation, panel: Panel) -> str:
-    """What is seen, and in which line: also for those who cannot tell the colours apart."""
+    """What is seen, and in which line: also for those who cannot distinguish the colours."""
     scene, shaded = panel.scene, panel.scene.has_places
     said = _ROLES | {"third": third_role(one)}
     if not one.criterion.contrasts:

@@ -95,7 +95,7 @@ def _sentence(message: str) -> str:
 
 
 def proof(e: Explanation, measure: str | None = None) -> list[str]:
-    """What is proved, in sentences; a plain word where nothing is.
+    """What is proved, in sentences; plainly said where nothing is.
 
     Arguments:
         e: one row.
@@ -129,7 +129,7 @@ def _level(e: Explanation) -> bool:
 
 
 def _has_value(e: Explanation) -> bool:
-    """Whether what is decided at x has a value other than 0, of which there can be a part."""
+    """Whether what is decided at x has a value other than 0, of which there can be a fraction."""
     try:
         terms = prices(e, "costs") * host(e.decision[0])
     except InputError:  # read from a file, without the problem that knows the fixed costs
@@ -161,7 +161,7 @@ def _nearness(e: Explanation, measure: str) -> list[str]:
 
 
 def _clash(e: Explanation) -> list[str]:
-    """Which decisions and limits stand against each other."""
+    """Which decisions and limits contradict each other."""
     clash = e.clash[0]
     if clash is None:
         return ["It was proved, but the proof's details were not kept."]

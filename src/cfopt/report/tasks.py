@@ -1,4 +1,4 @@
-"""What the report says of one task, ready to be set on the page."""
+"""What the report says about one task, ready to be set on the page."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class TaskView:
 
 
 def task_views(e: Explanation, shown: list[Gallery]) -> list[TaskView]:
-    """What is said of every row.
+    """What is said about every row.
 
     Arguments:
         e: the explanation.

@@ -1,4 +1,4 @@
-"""The default search: exact where that is possible, otherwise the best of what there is."""
+"""The default search: exact where that is possible, otherwise the best available."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from cfopt.types import Points, Progress
 
 
 class Search(ABC):
-    """An algorithm that looks for near contexts in which a task's criterion holds.
+    """An algorithm that looks for nearby contexts in which a task's criterion holds.
 
     A search holds only its own settings, and is silent: callers show, stop or resume by what it
     yields. What it finds or proves is a claim; `explain` verifies it.
@@ -21,7 +21,7 @@ class Search(ABC):
 
     @abstractmethod
     def steps(self, task: Task) -> Iterator[Progress]:
-        """Work on the task; every row is handed over once, in some report's `finished`."""
+        """Work on the task; every row is returned once, in some report's `finished`."""
 
     def run(self, task: Task) -> Points:
         """Work until every row is finished."""

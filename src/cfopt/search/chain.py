@@ -39,7 +39,7 @@ class Chain(Search):
         check_time_limit(self, self.time_limit)
 
     def refusal(self, task: Task) -> str:
-        """What any of the searches has against the task."""
+        """Why any of the searches cannot serve the task."""
         return next((reason for s in self.searches if (reason := s.refusal(task))), "")
 
     def steps(self, task: Task) -> Iterator[Progress]:
@@ -101,7 +101,7 @@ class _Pending:
         return _Pending(self.points[order.to(self.points.rows.device)], self.violation[order.cpu()])
 
     def after(self, before: _Pending, index: Tensor) -> _Pending:
-        """With what the rows took before, and the better of two contexts that both miss."""
+        """Add what the rows took before, and keep the better of two contexts that both miss."""
         old, now = before[index], self.points
         keep = ~now.found.cpu() & (old.violation < self.violation)
         shape = (-1, *[1] * (now.x.ndim - 1))
@@ -152,7 +152,7 @@ class Polished(Search):
     by: Search
 
     def refusal(self, task: Task) -> str:
-        """What either has against the task."""
+        """Why either cannot serve the task."""
         return self.search.refusal(task) or self.by.refusal(task)
 
     def steps(self, task: Task) -> Iterator[Progress]:

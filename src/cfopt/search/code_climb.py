@@ -147,7 +147,7 @@ class CodeClimb:
     def _aim(self, rows: Rows) -> Aim:
         """The best moves of models that are true where it counts: at the cuts that bind.
 
-        Mended, a model may find that others bind, whose slopes are then asked for in their turn.
+        Once corrected, a model may find that others bind, whose slopes are then measured in turn.
         """
         model = self.model
         unknown = rows[model.unknown[rows]]

@@ -76,7 +76,7 @@ class CodeModel:
             self.floor[rows[i]] = found.loss[i] - gain(found.curvature[i], found.slope[i])
 
     def forget(self, rows: Rows) -> None:
-        """Let the slopes of cuts be those of former codes."""
+        """Drop the slopes of cuts measured at earlier codes."""
         for row in rows.tolist():
             self._cuts[row], self._slopes[row] = self._cuts[row][:0], self._slopes[row][:0]
 

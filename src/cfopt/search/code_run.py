@@ -76,9 +76,9 @@ class CodeRun:
                 self.z[row], self.loss[row], self.miss[row] = end.x[i], end.loss[i], miss[i]
 
     def approach(self) -> Iterator[Moving]:
-        """Look for something nearer, where what was found is far from the least loss there is.
+        """Look for something nearer, where what was found is far from the least possible loss.
 
-        What is valid may not be all of one piece, and a climb ends in the piece that it came upon
+        What is valid may not be connected, and a climb ends in the piece that it came upon
         first. So climbs begin again on the way from the factual code to what was found.
         """
         for part in _ON_THE_WAY:

@@ -24,7 +24,7 @@ class Step(NamedTuple):
 
 
 def dearness(curvature: Array, slope: Array, normals: Array, limits: Array) -> Array:
-    """What meeting each cut alone adds to the loss at least, without a box: `(c,)`.
+    """The least that meeting each cut alone adds to the loss, without a box: `(c,)`.
 
     With `s = H^-1 slope` and `v = a' H^-1 a`: half of `max(0, -a' s - limit)^2 / v`.
     """

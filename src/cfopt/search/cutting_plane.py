@@ -42,7 +42,7 @@ class CuttingPlane(Search):
 
     The master is the nearest allowed x with `<phi(x), d_k> <= 0` for every cut k; the solver says
     which decision is best there. If that one violates the criterion, it becomes a cut; else x is
-    the closest explanation there is. A master without a solution proves that there is none. Any
+    the closest explanation possible. A master without a solution proves that there is none. Any
     feasible decision makes a valid cut, so that bounds and proofs do not depend on the solver's
     gap.
 

@@ -158,7 +158,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 def refusal(status: int, detail: str) -> tuple[Message, Message]:
-    """An answer that says no in a sentence: its start, with all headers, and its body."""
+    """A refusal in a sentence: its start, with all headers, and its body."""
     body = json.dumps({"detail": detail}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     start: Message = {"type": "http.response.start", "status": status, "headers": headers}

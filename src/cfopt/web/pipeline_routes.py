@@ -32,7 +32,7 @@ def pipeline_routes(pool: Pool, live: Live, tasks: Tasks) -> APIRouter:
 
     @router.get("/health", tags=["server"], responses=answers.HEALTH)
     async def health() -> Response:
-        """Whether the workers are ready, and what they are at."""
+        """Whether the workers are ready, and what they are doing."""
         loaded = all(post.loaded.is_set() for post in pool.posts)
         workers = [
             {"role": post.role, "pid": post.pid, "state": post.state, "task": post.task}

@@ -1,4 +1,4 @@
-"""Workers at their queues: each takes the next job, and is replaced when it dies."""
+"""Workers and their queues: each takes the next job, and is replaced when it dies."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Job(Protocol):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Of the command."""
+        """The arguments of the command."""
 
     def start(self, stop: Callable[[], None]) -> bool:
         """A worker takes it on, until it is stopped; False if it is no longer wanted."""
 
     def tell(self, news: dict[str, Any]) -> None:
-        """News of it."""
+        """Report news of it."""
 
     def finish(self, answer: dict[str, Any]) -> None:
         """It is done."""
@@ -91,7 +91,7 @@ class Queue:
                 self._jobs.remove(job)
 
     def close(self) -> None:
-        """Send all who wait home."""
+        """Wake everyone who waits: there will be no more jobs."""
         with self._changed:
             self._closed = True
             waiting = list(self._jobs)
@@ -181,17 +181,17 @@ class Post(threading.Thread):
 
     @property
     def state(self) -> str:
-        """What it is at."""
+        """What it is doing."""
         return "loading" if not self.loaded.is_set() else "busy" if self.job else "idle"
 
     @property
     def task(self) -> str | None:
-        """The id of the search that it is at."""
+        """The id of the search that it is running."""
         return getattr(self.job, "id", None)
 
     @property
     def pid(self) -> int | None:
-        """Of its process."""
+        """The id of its process."""
         return None if self._process is None else self._process.pid
 
     def leave(self) -> None:
@@ -216,11 +216,11 @@ class Call:
         """Quick calls have no news."""
 
     def finish(self, answer: dict[str, Any]) -> None:
-        """Hand it over."""
+        """Return the answer."""
         self.answer.set_result(answer)
 
     def fail(self, error: CallError) -> None:
-        """Hand over the reason."""
+        """Return the reason."""
         if not self.answer.cancelled():
             self.answer.set_exception(error)
 

@@ -73,7 +73,7 @@ def _context() -> Any:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """What is started here by this thread hears no Ctrl-C before it can say that it will not."""
+    """Processes that this thread starts within get no Ctrl-C before they can ignore it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -130,7 +130,7 @@ class Process:
 
     @property
     def pid(self) -> int | None:
-        """Of the process."""
+        """The id of the process."""
         pid: int | None = self._process.pid
         return pid
 

@@ -109,7 +109,7 @@ class _Server(uvicorn.Server):
         self._pool, self._told = pool, False
 
     async def startup(self, sockets: list[Any] | None = None) -> None:
-        """Listen, then tell."""
+        """Listen, then say where."""
         await super().startup(sockets)
         for one in sockets or []:
             host, port = one.getsockname()[:2]
@@ -117,7 +117,7 @@ class _Server(uvicorn.Server):
             print(f"The explorer is at http://{shown}:{port} (Ctrl-C stops it).", flush=True)
 
     async def on_tick(self, counter: int) -> bool:
-        """Tell once why the user's own pipeline is missing."""
+        """Say once why the user's own pipeline is missing."""
         fault = self._pool.live.faults.get(OWN)
         if fault is not None and not self._told:
             self._told = True

@@ -37,7 +37,7 @@ _UNNAMED = ("body", "path", "query", "wanted", "decision", "cell", "named")
 def create_app(source: Source, limits: Limits, host: str = "127.0.0.1") -> FastAPI:
     """The whole application; its workers live as long as it does.
 
-    This process loads no model and runs no code of the user: it stays whatever they do.
+    This process loads no model and runs none of the user's code: it survives whatever they do.
 
     Arguments:
         source: what workers load.

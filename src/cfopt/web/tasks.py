@@ -148,7 +148,7 @@ class SearchTask:
 
 
 def continued(request: dict[str, Any], origin: SearchTask | None) -> dict[str, Any]:
-    """A request with the answer that it goes on from, if it goes on from one."""
+    """A request with the answer that it continues from, if any."""
     return request if origin is None else request | {"origin": origin.explanation}
 
 

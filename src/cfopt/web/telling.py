@@ -126,7 +126,7 @@ def _side(
 
 
 class News:
-    """Tells where a search is, a few times a second, and ends it when it is not wanted.
+    """Reports where a search is, a few times a second, and ends it when it is no longer wanted.
 
     Arguments:
         scene: the pipeline whose contexts are searched.
@@ -146,7 +146,7 @@ class News:
         self._last = 0.0
 
     def __call__(self, progress: Progress) -> None:
-        """Hear the search's own report."""
+        """Take in the search's own report."""
         if self._stopped():
             raise Stopped
         now = time.perf_counter()

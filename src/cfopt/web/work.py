@@ -40,7 +40,7 @@ class Work:
 
     def __init__(self, scenes: dict[str, Scene], stopped: Callable[[], bool]) -> None:
         self._scenes, self._stopped = scenes, stopped
-        #: The explanation whose answer the current call goes on from.
+        #: The explanation whose answer the current call continues from.
         self._origin: Explanation | None = None
 
     def do(self, command: str, arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """A worker process: it loads the pipelines, answers one call at a time, and can be asked to stop.
 
-Messages are JSON in both directions, so that nothing which a worker says is ever executed.
+Messages are JSON in both directions, so that nothing that a worker sends is ever executed.
 """
 
 from __future__ import annotations

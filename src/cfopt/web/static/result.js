@@ -23,7 +23,7 @@ const small = (words) => words && el("p", { class: "small" }, words);
  * Show the answer of one task, or of two beside each other (plausible, then naive).
  * @param tasks done, with results
  * @param pipeline as the server describes it
- * @param on {again(task) to go on from its answer, naive()}, each or null
+ * @param on {again(task) to continue from its answer, naive()}, each or null
  */
 export function showResult(tasks, pipeline, on) {
   const host = byId("result");

@@ -18,7 +18,7 @@ from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.types import Array
 
-#: Half the thickness of the sphere, unless one says otherwise.
+#: Half the thickness of the sphere by default.
 KAPPA = 2.0
 #: A latent is active where the variance of its mean code over the data exceeds this.
 _ACTIVE = 0.01

@@ -1,4 +1,4 @@
-"""The last word on every answer and every proof, computed anew in float64."""
+"""The last word on every answer and every proof, recomputed in float64."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def verify(task: Task, x: Tensor) -> Verdict:
 
 @dataclass(frozen=True)
 class Proof:
-    """What certificates prove when they are computed anew.
+    """What certificates prove when they are recomputed.
 
     Arguments:
         bound: the least loss of any explanation of a row, `(B,)` in float64 on the CPU; inf if

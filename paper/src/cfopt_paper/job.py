@@ -11,7 +11,7 @@ import pandas as pd
 if TYPE_CHECKING:
     from cfopt_paper.study import Study
 
-#: Called with the part of a job that is done, from 0 to 1.
+#: Called with the fraction of a job that is done, from 0 to 1.
 Report = Callable[[float], None]
 
 

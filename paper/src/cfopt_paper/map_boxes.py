@@ -29,7 +29,7 @@ _ERRORS = {
     ),
 }
 ADVANTAGE = "AUC of the decision-focused error less that of the other"
-#: How often explanations are drawn anew for an interval.
+#: How often explanations are resampled for an interval.
 _RESAMPLED = 1000
 _KINDS = {"naive": PAPER, "MDMM": MDMM, "default": DEFAULT}
 

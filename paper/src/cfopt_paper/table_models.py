@@ -30,7 +30,7 @@ from cfopt_paper.study import Study
 TESTS = 1000
 #: PyEPO's seed, for the study of seed 0.
 _SEED = 135
-#: Which part of the training points says when to stop, where that is not settled beforehand.
+#: The fraction of the training points that says when to stop, where that is not set beforehand.
 _HELD_OUT = 0.2
 _PATIENCE = 5
 _DEGREE, _NOISE = 4, 0.5

@@ -87,7 +87,7 @@ def _load_archive(path: Path, trust: Trust) -> nn.Module:
     try:
         with _silent("torch.export"):
             return torch.export.load(path).module()
-    # Any: a damaged archive raises whatever.
+    # Any: a damaged archive may raise anything.
     except Exception as error:
         raise InputError(f"{path} is not a torch.export archive: {_line(error)}") from error
 
@@ -131,7 +131,7 @@ def _tensors(path: Path, trust: Trust) -> dict[str, Tensor]:
     )
     try:
         content: Any = torch.load(path, map_location="cpu", weights_only=True)
-    # Any: a damaged file raises whatever.
+    # Any: a damaged file may raise anything.
     except Exception as error:
         raise InputError(f"{path} holds no state dict: {_line(error)}") from error
     if not isinstance(content, dict) or not all(isinstance(v, Tensor) for v in content.values()):

@@ -50,7 +50,7 @@ def try_out(work: Work) -> Explanation:
             return work.trial(rows)
         except InputError:  # the question itself cannot be posed
             raise
-        # Any: the user's models run here. If it is one row's fault, the others shall be explained.
+        # Any: the user's models run here. If it is one row's fault, the others are still explained.
         except (Exception, SystemExit):
             found, failed = each_alone(work, rows, work.trial)
             if failed == len(rows):

@@ -41,7 +41,7 @@ from cfopt.proximity import Proximity
 from cfopt.registry import Registry
 from cfopt.search import Search
 
-#: What pydantic's complaints about a type come down to.
+#: What pydantic's complaints about a type mean.
 _NEEDS = {
     "string_type": "text",
     "bool_type": "true or false",

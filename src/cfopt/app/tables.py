@@ -32,7 +32,7 @@ def read_table(path: Path) -> pd.DataFrame | np.ndarray[Any, Any]:
         raise InputError(f"{path} needs to be one of {', '.join(readers)}.")
     try:
         table: pd.DataFrame | np.ndarray[Any, Any] = reader(path)
-    # Any: each reader has errors of its own, and a damaged file may raise whatever.
+    # Any: each reader has errors of its own, and a damaged file may raise anything.
     except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InputError(f"{path} cannot be read: {reason}") from error

@@ -17,7 +17,8 @@ from cfopt.images import as_floats
 _EXACT = 2000
 #: Contexts that are turned into float64 at once.
 _AT_ONCE = 512
-#: Directions in which the data vary less than this are none: relative to the first, to the mean.
+#: Directions in which the data vary less than this do not count: relative to the first, to the
+#: mean.
 _RANK, _ROUNDING = 1e-6, 1e-12
 #: Of the iteration for larger data: directions beyond those wanted, and passes over the data.
 _SPARE, _PASSES = 16, 8

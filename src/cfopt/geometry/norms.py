@@ -17,7 +17,7 @@ from cfopt.types import Array
 _BREACH = 1e-7
 #: By what fraction of the cost an answer may be above its bound.
 _GAP = 1e-8
-#: From how many features on it pays to work in the span of the normals.
+#: The number of features from which it pays to work in the span of the normals.
 _WIDE = 200
 #: DAQP's infinity.
 _OPEN = 1e30

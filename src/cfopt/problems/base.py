@@ -20,8 +20,8 @@ from cfopt.errors import InputError, SolverError
 from cfopt.problems.scene import Bars, Entry, Scene, entries
 from cfopt.types import Array, Indices, Sense
 
-#: How far a decision may break a constraint, and an integer column miss an integer, as a part of
-#: its size (at least of 1).
+#: How far a decision may break a constraint, and an integer column miss an integer, as a fraction
+#: of its size (at least of 1).
 FEASIBILITY_TOLERANCE = 1e-6
 #: Why rows fail that are asked for after the deadline.
 TIME_IS_UP = "time is up"

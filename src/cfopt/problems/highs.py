@@ -218,7 +218,7 @@ class HighsModel:
         highs.run()
         status = highs.getModelStatus()
         if status == _STATUS.kUnboundedOrInfeasible:
-            # Presolve cannot tell the two apart; the simplex can.
+            # Presolve cannot distinguish the two; the simplex can.
             highs.setOptionValue("presolve", "off")
             highs.run()
             highs.setOptionValue("presolve", "choose")

@@ -318,5 +318,5 @@ class MILP(Problem):
         return np.asarray(found, dtype=np.intp)
 
     def __getstate__(self) -> dict[str, Any]:
-        # A HiGHS instance cannot be pickled; it is built anew where it is needed.
+        # A HiGHS instance cannot be pickled; it is rebuilt where it is needed.
         return self.__dict__ | {"_highs": None, "_exact": None}

@@ -138,7 +138,7 @@ def _shares(counts: tuple[Count, ...], total: int) -> Markup:
     """One bar, divided as the tasks ended."""
     gap = 4
     room = _SHARE - gap * max(len(counts) - 1, 0)
-    # A share of one in a thousand shall still be seen.
+    # A share of one in a thousand must still be visible.
     wide = np.array([max(count.number / max(total, 1) * room, 6) for count in counts])
     wide = wide * room / wide.sum() if len(wide) else wide
     parts, x = [], 0.0

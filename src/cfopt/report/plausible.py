@@ -11,7 +11,7 @@ from cfopt.latent import norms
 from cfopt.plausibility import KAPPA, mean_norm, prior_mass
 from cfopt.types import Status
 
-#: Of the codes that a generative model makes, this part has the least norms, and as many the
+#: Of the codes that a generative model makes, this fraction has the least norms, and as many the
 #: largest, that are called unusual however near the typical norm they are.
 _TAIL = 0.005
 

@@ -38,7 +38,7 @@ class Pace:
 
     def moved(self, amount: float) -> None:
         """This amount of the running piece is done."""
-        # Never back: the steps of some searches are counted anew at each stage.
+        # Never back: the steps of some searches are counted again at each stage.
         self._running = max(self._running, amount)
         self._note()
 

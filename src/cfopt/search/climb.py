@@ -17,7 +17,7 @@ _SHRINK, _GROW = 0.4, 2.5
 _AT_REST = 1e-5
 #: A predicted improvement below this fraction of the merit counts as none.
 _NO_MORE = 1e-7
-#: What a unit of excess (a part 1 of the prices) costs where cuts cannot be met, beside the loss.
+#: What a unit of excess (as large as the prices) costs where cuts cannot be met, besides the loss.
 _ELASTIC = 100.0
 #: How far above its multiplier the penalty is kept.
 _ABOVE = 1.5

@@ -28,9 +28,9 @@ _ABOVE = 1.5
 _OLD = 1
 #: How often a corrected model may call for the slopes of further cuts before a step is taken.
 _MENDED = 3
-#: Above these parts of what was expected a step is a fair or a good one.
+#: Above these fractions of what was expected a step is fair or good.
 _FAIR, _GOOD = 0.3, 0.7
-#: How many steps may pass without a loss that is lower by this part, once something valid is known.
+#: How many steps may pass without a loss lower by this fraction, once something valid is known.
 _PATIENCE, _WORTHWHILE = 16, 0.002
 
 

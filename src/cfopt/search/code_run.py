@@ -14,9 +14,9 @@ from cfopt.types import Moving, Points
 
 #: The first trust region of a climb, in the units of codes.
 _RADIUS = 0.5
-#: How far random codes lie from the factual one, as parts of the way to a sample of the prior.
+#: How far random codes lie from the factual one, as fractions of the way to a sample of the prior.
 _NEAR, _FAR = 0.15, 0.85
-#: Where climbs begin again, as parts of the way from the factual code to what was found.
+#: Where climbs begin again, as fractions of the way from the factual code to what was found.
 _ON_THE_WAY = (0.5, 0.35)
 #: A loss within this multiple of what it would be without the criterion is not worth a climb.
 _NEAR_ENOUGH = 1.3

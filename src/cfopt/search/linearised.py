@@ -13,7 +13,7 @@ from cfopt.proximity import L1, Latent, Proximity
 from cfopt.task import Task
 from cfopt.types import Array
 
-#: By how much an entry of a code is moved to see what it does; codes have about unit size.
+#: How far an entry of a code is moved to see its effect; codes have about unit size.
 _DELTA = 1e-2
 #: A change that is as good as none.
 _SMALL = 1e-3

@@ -152,7 +152,7 @@ class SearchContract(ABC):
                 assert not (e.bound > known * (1 + part) + 1e-9).any(), about
                 for status, loss in zip(e.status, known.tolist(), strict=True):
                     assert status is not Status.PROVED_INFEASIBLE or loss == torch.inf, about
-            if judged:  # a list is handed over only to searches that need one
+            if judged:  # a list is given only to searches that need one
                 break
         assert judged
 

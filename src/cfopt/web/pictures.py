@@ -17,7 +17,7 @@ from torch import Tensor
 from cfopt.drawing.pixels import data_uri, encoded
 from cfopt.errors import InputError
 
-#: What may be decoded: other formats of the library have had more holes than readers.
+#: What may be decoded: the library's other formats have had more security holes than users.
 _FORMATS = ("PNG", "JPEG")
 _THUMBNAIL, _COLUMNS = 48, 12
 #: Little effort: it is for a page on the same machine, several times a second.

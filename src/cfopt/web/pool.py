@@ -20,7 +20,7 @@ _DEATHS = 2
 _DEADLY = (
     "The worker process died, or took too long, while loading this. Fix it, and restart the server."
 )
-#: Seconds after which an idle worker is looked after.
+#: Seconds after which an idle worker is checked.
 _IDLE = 0.5
 
 
@@ -126,7 +126,7 @@ class Post(threading.Thread):
     def run(self) -> None:
         """Take jobs until the server stops."""
         while not self._leaving.is_set():
-            # Not for long, so that one who dies while idle is replaced before it is needed.
+            # Not for long, so that one that dies while idle is replaced before it is needed.
             job = self._queue.take(_IDLE) if self._ready() else None
             process = self._ready()
             if job is not None and process is not None:
@@ -167,7 +167,7 @@ class Post(threading.Thread):
             except Exception:
                 deaths += 1
                 if self._source.config is not None and deaths >= _DEATHS:
-                    # The user's own code is the likely reason: the others shall work without it.
+                    # The user's own code is the likely reason: the others must work without it.
                     self._source = replace(self._source, config=None)
                     self._lost = {OWN: _DEADLY}
                 self.faults = self._lost or {"workers": _DEADLY}

@@ -244,7 +244,7 @@ def load_scenes(
             scene = make()
             described.append(scene.describe())
             scenes[name] = scene
-        # Any: the user's own code is among it, and the others shall still work.
+        # Any: the user's own code is among it, and the others must still work.
         except Exception as error:
             faults[name] = str(error) or type(error).__name__
     return scenes, described, faults

@@ -28,7 +28,7 @@ from cfopt.web.task_routes import task_routes
 from cfopt.web.tasks import Tasks
 
 STATIC = Path(__file__).parent / "static"
-#: Asked for anew each time: a newer version of one file must not mix with an older one of another.
+#: Requested again each time: a newer version of one file must not mix with an older one of another.
 _FRESH = {"Cache-Control": "no-cache"}
 #: Parts of a place in a request that are not names of its fields.
 _UNNAMED = ("body", "path", "query", "wanted", "decision", "cell", "named")

@@ -25,7 +25,7 @@ export class Sketch {
     else this.lead(cell, this.complete);
   }
 
-  /** Lead the route on to a cell, or begin anew. */
+  /** Lead the route on to a cell, or start again. */
   lead(cell, anew = false) {
     const from = anew || !this.route.length ? [this.grid.start] : this.route;
     this.route = ledTo(from, cell, this.grid.neighbours);

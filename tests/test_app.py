@@ -146,7 +146,7 @@ def test_bad_data_are_told_in_a_line(example: Path) -> None:
     (example.parent / "contexts.xlsx").write_bytes(b"?")
     refused(cf("explain", example), "needs to be one of .csv, .parquet, .npy")
     (example.parent / "weights.safetensors").write_bytes(b"broken")
-    refused(cf("explain", example), "no safetensors file")
+    refused(cf("explain", example), "not a safetensors file")
 
 
 def test_a_folder_of_another_run_is_refused_and_left_alone(example: Path) -> None:

@@ -109,7 +109,7 @@ def test_each_status_has_its_question_verdict_and_proof(
     assert f"Why not {name}? What would have made it the best route?" in html
     # The closest explanation lies on a boundary, whatever the solver takes there.
     assert "would have been as good as any route" in html
-    assert "this is the closest explanation there is" in html
+    assert "this is the closest possible explanation" in html
     assert "Nothing to change: the alternative is the factual decision." in html
     assert "No valid context found in 9 steps" in html
     assert "there may be an answer that the search did not find" in html
@@ -443,7 +443,7 @@ def test_the_closest_answer_is_the_closest_in_the_measure_that_is_named(
     html = _report(e, tmp_path).replace("&#39;", "'")
     if words:
         assert f"No nearer context would do, measured {words}: by that, this is the closest" in html
-        assert f"what is near was measured {words}." in html
+        assert f"the search measured nearness {words}." in html
         assert f"found, measured {words}" in html
     else:
         assert "No nearer context would do: this is the closest possible explanation." in html

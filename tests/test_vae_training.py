@@ -584,7 +584,7 @@ def _rewrite(path: Path, **changes: Any) -> None:
     ("spoil", "words"),
     [
         (_truncate, "damaged one"),
-        (lambda path: path.write_text("notes"), "no safetensors file"),
+        (lambda path: path.write_text("notes"), "not a safetensors file"),
         (lambda path: weights.save_module(_vae(), path), "it is not a checkpoint of training"),
         (lambda path: _rewrite(path, drop="generator"), "damaged, or of another version"),
         (lambda path: _rewrite(path, drop="best."), "damaged, or of another version"),

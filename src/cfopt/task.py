@@ -195,7 +195,7 @@ class Task:
     def optimum(self, prices: Tensor) -> Solved:
         """The best decisions for turned prices: `(B, m) -> Solved`.
 
-        A solver may not be able to tell decisions apart whose prices are 0 but for rounding: then
+        A solver may not distinguish decisions whose prices are 0 but for rounding: then
         they are 0.
         """
         problem = self.pipeline.problem

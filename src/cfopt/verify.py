@@ -41,7 +41,7 @@ class Verdict:
 def verify(task: Task, x: Tensor) -> Verdict:
     """Judge contexts: valid is `h <= 1e-6 * sum_j |price_j d_j|`, `(B, ...) -> Verdict`.
 
-    The contexts themselves, as they will be handed over, also where codes were searched.
+    The contexts themselves, as they will be returned, also where codes were searched.
     """
     with torch.no_grad():
         costs = task.pipeline.predict(x).to("cpu", torch.float64)

@@ -24,7 +24,7 @@ class Job(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """A file name that tells this job from every other one of a study."""
+        """A file name that distinguishes this job from every other one of a study."""
 
     def needs(self) -> tuple[Job, ...]:
         """What has to be done before."""

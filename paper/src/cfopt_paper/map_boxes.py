@@ -1,4 +1,4 @@
-"""Which metric tells naive explanations from plausible ones."""
+"""Which metric distinguishes naive explanations from plausible ones."""
 
 from __future__ import annotations
 

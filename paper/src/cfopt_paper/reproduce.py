@@ -58,7 +58,7 @@ class _Run:
         self.jobs = {one: in_order(one.jobs(study)) for one in dict.fromkeys(experiments)}
         self.all = in_order(job for jobs in self.jobs.values() for job in jobs)
         self.to_do = [job for job in self.all if not study.is_done(job)]
-        # Read now: a damaged result is told before hours are spent.
+        # Read now: a damaged result is reported before hours are spent.
         study.seconds([job for job in self.all if study.is_done(job)])
         self.costs = {job: job.seconds(study) for job in self.to_do}
         self.pace = Pace(list(self.costs.values()), trust=_TRUST)

@@ -67,7 +67,7 @@ class Solver:
         return None
 
     def admits(self, decisions: Array) -> list[bool | None]:
-        """Whether each decision is feasible, up to the tolerance; None where it cannot tell."""
+        """Whether each decision is feasible, up to the tolerance; None where it cannot say."""
         return [None] * len(decisions)
 
 

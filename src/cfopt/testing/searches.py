@@ -24,7 +24,7 @@ _FEW = 6
 
 
 class SearchContract(ABC):
-    """What every search must do: hand over each row once, claim only what holds."""
+    """What every search must do: return each row once, claim only what holds."""
 
     @abstractmethod
     def search(self) -> Search:

@@ -115,7 +115,7 @@ def test_each_status_has_its_question_verdict_and_proof(
     assert "there may be an answer that the search did not find" in html
     assert "No allowed context makes it the best route." in html
     assert "The context has values that are not finite." in html
-    assert "5 questions asked, 2 answered; of 1 it is proved that no answer exists; 2 left" in html
+    assert "5 questions asked, 2 answered; 1 proved to have no answer; 2 left" in html
     assert "cutting planes" in html
 
 
@@ -126,7 +126,7 @@ def test_a_proof_names_the_rivals_the_limits_and_what_to_unlock(mixed: cfopt.Exp
     text = " ".join(proof(replace(one, clash=(clash,))))
     for rival in rivals:
         assert decision_name(one.problem, rival) in text
-    assert "The limits of rain and wind take part." in text
+    assert "The limits of rain and wind are involved." in text
     assert "Unlocking night could help." in text
     assert "within 4e+01 units" in text
     # Rounded to the nearest, more would be claimed than is proved.
@@ -135,7 +135,7 @@ def test_a_proof_names_the_rivals_the_limits_and_what_to_unlock(mixed: cfopt.Exp
     listed = Clash(np.empty((0, 1)), (), (), np.inf)
     text = " ".join(proof(asking(replace(one, clash=(listed,)), criterion=cfopt.Epsilon(0.1))))
     assert "ruled out in turn" in text
-    assert "No limit on the context takes part." in text
+    assert "No limit on the context is involved." in text
 
 
 def test_a_bound_that_is_not_met_is_told_with_the_room_it_leaves(mixed: cfopt.Explanation) -> None:
@@ -470,7 +470,8 @@ def test_a_code_that_is_hardly_ever_made_is_unusual_however_small_the_sphere() -
     assert rating(tiny) == "unusual"
     assert plausibility(tiny)[0].startswith("Unusual. Its code has the norm 0.066, where 1.88")
     assert (
-        "only less than 0.1% of what the generative model makes has less" in plausibility(tiny)[0]
+        "only less than 0.1% of what the generative model makes has a smaller one"
+        in plausibility(tiny)[0]
     )
     assert rating(coded(3.87, 0.0, 0.0, 0.0)) == "unusual"
     assert rating(coded(1.0, 1.0, 1.0, 0.0)) == "typical"

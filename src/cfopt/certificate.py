@@ -46,8 +46,8 @@ class Clash:
 
     Arguments:
         decisions: the decisions that the plan cannot beat at once, `(K, m)`.
-        limits: the limits on x that take part, in words.
-        locked: the features that cannot change and take part: unlocking them could help.
+        limits: the limits on x that are involved, in words.
+        locked: the features that cannot change and are involved: unlocking them could help.
         radius: the distance of x0 within which it is proved, in units of the features' scales.
     """
 
@@ -220,7 +220,7 @@ class ListProof(Certificate):
         return [decision for proof in proofs for decision in proof.decisions()]
 
     def clash(self, model: AffineTask, row: int) -> Clash:
-        """That of what every decision must meet; else the limits that take part anywhere."""
+        """That of what every decision must meet; else the limits that are involved anywhere."""
         if self.root is not None and self.root.bound(model, row) == np.inf:
             return self.root.clash(model, row)
         clashes = [proof.clash(model, row) for proof in self.branches.values()]

@@ -51,7 +51,7 @@ def impossible(
     rivals = [problem.describe(decision) for decision in clash.decisions]
     text = criterion.conflict(where, rivals, margin)
     if clash.limits:
-        text += f"; the limits of {listing(clash.limits)} take part"
+        text += f"; the limits of {listing(clash.limits)} are involved"
     if clash.locked:
         text += f"; unlocking {listing(clash.locked, 'or')} could help"
     if math.isfinite(clash.radius):
@@ -63,7 +63,7 @@ def impossible(
 def miss(criterion: Criterion, margin: float, violation: float, sense: Sense) -> str:
     """What a row without an answer lacks, in the units of the objective."""
     if margin > 0:
-        return f"it lacks {violation:.3g} to hold with a margin of {100 * margin:g}%"
+        return f"it falls {violation:.3g} short of holding with a margin of {100 * margin:g}%"
     return criterion.miss(violation, sense)
 
 

@@ -87,7 +87,7 @@ def _lede(e: Explanation) -> str:
     proved = sum(status is Status.PROVED_INFEASIBLE for status in e.status)
     text = f"{asked:,} {'question' if asked == 1 else 'questions'} asked, {answered:,} answered"
     if proved:
-        text += f"; of {proved:,} it is proved that no answer exists"
+        text += f"; {proved:,} proved to have no answer"
     rest = asked - answered - proved
     return text + (f"; {rest:,} left without an answer." if rest else ".")
 
@@ -108,7 +108,7 @@ def _facts(e: Explanation, distances: Array, seconds: float, measure: str) -> li
     if e.latent is not None and bool(e.valid.any()):
         words = [word for word, valid in zip(ratings(e), e.valid.tolist(), strict=True) if valid]
         usual = len(words) - words.count("unusual")
-        detail = "codes of a norm that is not unusual"
+        detail = "codes with a norm that is not unusual"
         facts.append(Fact(percent(usual, len(words)), "Plausible", detail))
     each = f"{duration(seconds / len(e))} a task" if len(e) > 1 else ""
     facts.append(Fact(duration(seconds), "Time to explain", each))

@@ -168,11 +168,11 @@ def _clash(e: Explanation) -> list[str]:
     rivals = [decision_name(e.problem, y, host(e.alternative[0])) for y in clash.decisions]
     parts = [e.criterion.obstacle(facts(e), rivals)]
     if clash.limits:
-        parts.append(f"The limits of {listing(clash.limits, most=_NAMED)} take part.")
+        parts.append(f"The limits of {listing(clash.limits, most=_NAMED)} are involved.")
     if clash.locked:
         parts.append(f"Unlocking {listing(clash.locked, 'or', _NAMED)} could help.")
     if not clash.limits and not clash.locked:
-        parts.append("No limit on the context takes part.")
+        parts.append("No limit on the context is involved.")
     if math.isfinite(clash.radius):
         radius = rounded_down(clash.radius, 1)
         parts.append(f"This is proved for every context within {radius} units of this one.")

@@ -186,8 +186,8 @@ const MEASURES = [
   ["Regret before", "how much worse than the best the alternative is", (r) => percent(r.regret_before)],
   ["Regret after", "the same in the answer", (r) => (hopeless(r) ? "" : percent(r.regret_after))],
   ["Plausible", "how typical its code is", (r) => r.rating ?? ""],
-  ["Steps", "of the search", (r) => r.steps.toLocaleString("en")],
-  ["Time", "that the search took", (r) => duration(r.seconds)],
+  ["Steps", "steps of the search", (r) => r.steps.toLocaleString("en")],
+  ["Time", "time that the search took", (r) => duration(r.seconds)],
 ];
 
 function facts(result) {
@@ -233,7 +233,7 @@ function actions(tasks, on) {
       await navigator.clipboard.writeText(link);
       copy.textContent = "Copied";
     } catch {
-      copy.textContent = "Copy it from the address line";
+      copy.textContent = "Copy it from the address bar";
     }
     announce(copy.textContent);
   });

@@ -42,7 +42,7 @@ class Study:
         self.folder, self.scale, self.seed = Path(folder), scale, seed
         self.data = None if data is None else Path(data).expanduser().resolve()
         if self.data is not None and not self.data.is_dir():
-            raise InputError(f"A study needs a folder of Warcraft maps, but {self.data} is not one.")
+            raise InputError(f"A study needs a folder of Warcraft maps; {self.data} is not one.")
         self.models, self.parts = self.folder / "models", self.folder / "parts"
         self._memory: dict[str, Any] = {}
         self._claim()

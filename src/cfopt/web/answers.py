@@ -26,7 +26,7 @@ class Problem(BaseModel):
 
 
 class Worker(BaseModel):
-    """A worker process: its role, its state, and the task that it is at."""
+    """A worker process: its role, its state, and the task that it works on."""
 
     role: str
     pid: int | None
@@ -35,7 +35,7 @@ class Worker(BaseModel):
 
 
 class Health(BaseModel):
-    """How the server is."""
+    """The health of the server."""
 
     status: str
     version: str

@@ -38,7 +38,7 @@ SHIPPED = {
             "What to pack",
             "table",
             "A linear model predicts what each of 16 items is worth from the market, each feature "
-            "in standard deviations from the usual; the selection is worth the most within two "
+            "in standard deviations from the usual; the selection has the highest value within two "
             "capacities. The data are synthetic.",
         ),
     )

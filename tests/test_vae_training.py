@@ -583,7 +583,7 @@ def _rewrite(path: Path, **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (_truncate, "damaged one"),
+        (_truncate, "it is damaged"),
         (lambda path: path.write_text("notes"), "not a safetensors file"),
         (lambda path: weights.save_module(_vae(), path), "it is not a checkpoint of training"),
         (lambda path: _rewrite(path, drop="generator"), "damaged, or of another version"),

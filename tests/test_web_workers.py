@@ -329,7 +329,7 @@ def test_a_pipeline_that_kills_its_worker_while_it_loads_is_left_out(tmp_path: P
     (tmp_path / "faulty.py").write_text("import os\nos._exit(1)\n")
     with serving(Source(config, trusted=True), Limits()) as client:
         own, *others = client.get("/api/pipelines").json()
-        assert own["fault"].startswith("The worker process died, or took too long, while it loaded")
+        assert own["fault"].startswith("The worker process died, or took too long, while loading")
         assert all(one["ready"] for one in others)
         assert client.get("/api/pipelines/grid/contexts/0").status_code == 200
 

@@ -304,7 +304,7 @@ def test_large_bodies_are_refused_also_in_pieces(client: Client, chunked: bool) 
     pieces = (body[k : k + 5000] for k in range(0, len(body), 5000))
     answer = client.post("/api/decide", content=pieces if chunked else body, headers=_JSON)
     assert answer.status_code == 413
-    assert answer.json()["detail"] == "A request needs to be at most 0.2 MB large."
+    assert answer.json()["detail"] == "A request may be at most 0.2 MB."
 
 
 def test_every_answer_carries_the_security_headers(client: Client) -> None:

@@ -254,7 +254,7 @@ def _markdown(results: dict[str, Any]) -> str:
         "Written by `make bench`, each group (tables; roads; maps; searches; plausibility; pixels;",
         "training; own-pipeline; explorer; sweep) in one run; times on a shared machine are noisy,",
         "ratios less.",
-        "The knobs of the search among codes were chosen of about 30 settings, on other maps than",
+        "The settings of the search among codes were chosen among about 30, on other maps than",
         "those of the group searches.",
         f"Versions: {versions}.\n",
         "The baseline explains one task at a time with autograd and one solve a step through a",

@@ -67,7 +67,7 @@ def solver_for(problem: Problem) -> HighsSolver:
 
 @dataclass(frozen=True)
 class Settings:
-    """The paper's knobs."""
+    """The paper's settings."""
 
     step: float
     epsilon: float

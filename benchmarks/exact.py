@@ -129,7 +129,7 @@ def epsilons(bench: Bench) -> list[dict[str, Any]]:
                 "largest relative difference": worst,
                 "ms/task": 1e3 * seconds / _TASKS,
                 "found by MDMM": int(local.valid.sum()),
-                # MDMM may stop where the criterion is missed by a millionth part of the costs.
+                # MDMM may stop where the criterion is missed by a millionth of the costs.
                 "farther than MDMM by 0.01%": int(
                     (exact.loss[both] > local.loss[both] * (1 + 1e-4)).sum()
                 ),

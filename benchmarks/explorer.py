@@ -26,7 +26,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 FILE = Path(__file__).parent.parent / "src" / "cfopt" / "web" / "tables.safetensors"
-#: How exactly a criterion must hold, as a part of the values that are compared.
+#: How exactly a criterion must hold, as a fraction of the values that are compared.
 _EXACT = 1e-6
 
 

@@ -57,7 +57,7 @@ def by_interior_point(g: Array, h: Array, counts: Array) -> float:
 
 
 def nearest_l1(g: Array, h: Array) -> float:
-    """`min |u|_1` likewise, by scipy."""
+    """The same for `min |u|_1`, by scipy."""
     found = scipy.optimize.linprog(np.ones(2 * g.shape[1]), np.hstack([g, -g]), h, method="highs")
     return float(found.fun) if found.status == 0 else np.inf
 

@@ -22,7 +22,7 @@ from cfopt.search import LatentReference
 from cfopt.search.mdmm import _Run
 
 TASKS = 40
-#: Where the maps begin that played no part in the choice of any knob of a search.
+#: Where the maps begin that played no role in the choice of any setting of a search.
 HELD_OUT = 80
 BETA = 10.0
 #: The paper's search, with the settings that the comparison asks for.

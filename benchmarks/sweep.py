@@ -37,8 +37,9 @@ def sweep(
 
     Arguments:
         rows: how many contexts are explained, in tasks of a few each.
-        seed: of the tasks; another one gives others.
-        tell: gets each violation in words, with what repeats it: `check(make_task(seed, task))`.
+        seed: the seed of the tasks; another one gives others.
+        tell: called with each violation in words, and how to repeat it: `check(make_task(seed,
+            task))`.
     """
     counts = {name: Counter() for name in PROBLEMS}
     for number in range(-(-rows // ROWS)):

@@ -24,12 +24,12 @@ class Solvable:
     """A problem, and every decision that can be best, listed without it.
 
     Arguments:
-        problem: as cfopt gets it.
+        problem: the problem as cfopt gets it.
         listed: `(D, m)`; of linear programs the vertices.
         columns: the entry of a decision on which each predicted cost lands.
         fixed: what entries cost in any case, `(m,)`.
         promised: whether every affine task has an exact answer.
-        noise: by how much entries of its answers may be off.
+        noise: the most by which entries of its answers may be off.
     """
 
     problem: cfopt.Problem

@@ -22,7 +22,7 @@ class Truth:
     """What is true of one row, whatever cfopt says of it.
 
     Arguments:
-        task: to which it belongs.
+        task: the task to which it belongs.
         row: its number.
         factual: the decision that was taken, `(m,)`.
     """

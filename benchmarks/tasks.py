@@ -17,7 +17,7 @@ KINDS = ("relative", "absolute", "epsilon")
 
 @dataclass(frozen=True)
 class Bench:
-    """A trained pipeline with contexts and alternatives, and the knobs to explain it with."""
+    """A trained pipeline with contexts and alternatives, and the settings to explain it with."""
 
     name: str
     pipeline: cfopt.Pipeline

@@ -73,7 +73,7 @@ def test_the_example_works_from_end_to_end(tmp_path: Path) -> None:
     assert table["rain after"].tolist() == e.x[:, 0].tolist()
     assert np.array_equal(np.stack(table["decision"]), e.decision.numpy())
     again = cf("init", tmp_path / "town")
-    refused(again, "CONFIG.toml is there already")
+    refused(again, "CONFIG.toml already exists")
 
 
 def test_a_finished_run_is_not_done_again(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,9 +82,9 @@ def test_a_finished_run_is_not_done_again(example: Path, monkeypatch: pytest.Mon
     change(example, "title =", 'title = "Another title" #')
     again = cf("explain", example)
     assert again.exit_code == 0, again.output
-    assert "10 of 10 rows are done already" in again.output
+    assert "10 of 10 rows are already done" in again.output
     assert "Another title" in (example.parent / "results" / "report.html").read_text()
-    assert "(10 are done already)" in cf("explain", example, "--dry-run").output
+    assert "(10 are already done)" in cf("explain", example, "--dry-run").output
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_bad_data_are_told_in_a_line(example: Path) -> None:
     (example.parent / "contexts.xlsx").write_bytes(b"?")
     refused(cf("explain", example), "needs to be one of .csv, .parquet, .npy")
     (example.parent / "weights.safetensors").write_bytes(b"broken")
-    refused(cf("explain", example), "no safetensors file")
+    refused(cf("explain", example), "not a safetensors file")
 
 
 def test_a_folder_of_another_run_is_refused_and_left_alone(example: Path) -> None:
@@ -185,7 +185,7 @@ def test_no_room_on_disk_is_told_and_what_is_done_is_kept(
     assert not (example.parent / "results" / "report.html").exists()
     done = cf("explain", example)
     assert done.exit_code == 0
-    assert "4 of 10 rows are done already" in done.output
+    assert "4 of 10 rows are already done" in done.output
 
 
 def test_code_runs_only_if_it_is_trusted(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +252,7 @@ def test_contexts_come_in_every_format(example: Path) -> None:
     found = work_of(example)
     assert torch.equal(found.contexts.x, want.contexts.x)
     assert found.contexts.labels == want.contexts.labels
-    assert "left out, as no feature: comment" in cf("explain", example, "--dry-run").output
+    assert "left out, not a feature: comment" in cf("explain", example, "--dry-run").output
     np.save(folder / "contexts.npy", want.contexts.x.numpy())
     change(example, 'contexts.parquet"\nlabel = "day"', 'contexts.npy"\nrows = [1, 7]')
     found = work_of(example)
@@ -450,7 +450,7 @@ def test_ctrl_c_keeps_what_is_done(example: Path, monkeypatch: pytest.MonkeyPatc
     assert_equal(results(example.parent / "results"), results(undisturbed))
     part = next((example.parent / "results" / "parts").iterdir())
     part.write_bytes(part.read_bytes()[:50])
-    refused(cf("explain", example), part.name, "Delete it to have them made again")
+    refused(cf("explain", example), part.name, "Delete it to compute them again")
 
 
 def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(example: Path) -> None:
@@ -478,7 +478,7 @@ def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(example: Path) -> N
     assert not (out / "report.html").exists()
     resumed = cf("explain", example)
     assert resumed.exit_code == 0, resumed.output
-    assert f"{2 * parts} of 60 rows are done already" in resumed.output
+    assert f"{2 * parts} of 60 rows are already done" in resumed.output
     undisturbed = example.parent / "undisturbed"
     assert cf("explain", example, "--out", undisturbed).exit_code == 0
     assert_equal(results(out), results(undisturbed))
@@ -588,7 +588,7 @@ def test_a_predictor_can_be_trained_and_then_explained(example: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "epoch 128: validation loss" in done.output
     assert load_file(new)["weight"].shape == (12, 4)
-    refused(cf("train", example, "--to", new), "is there already")
+    refused(cf("train", example, "--to", new), "already exists")
     change(example, '"weights.safetensors"', '"new.safetensors"')
     assert cf("explain", example, "--dry-run").exit_code == 0
     change(example, "epochs = 200", 'epoch = 2\nloss = "SPO+"')

@@ -185,7 +185,7 @@ def test_empty_labels_and_columns_that_are_left_out_are_told(example: Path) -> N
     table.loc[2, "day"] = None
     table.to_csv(example.parent / "contexts.csv", index=False)
     done = cf("explain", example)
-    assert "left out, as no feature: driver" in done.output
+    assert "left out, not a feature: driver" in done.output
     labels = results(example.parent / "results").labels
     assert labels is not None
     assert labels[2] == "row 2"

@@ -178,7 +178,7 @@ def test_an_alternative_that_can_never_be_returned_is_rejected_alone(
     wanted = wanted.clone()
     wanted[7, wanted[7].nonzero()[0]] = 0
     e = _ask(grid, x0, cfopt.Absolute(wanted))
-    _one_spoilt(e, clean, 7, "Absolute needs a feasible alternative; this one is no path")
+    _one_spoilt(e, clean, 7, "Absolute needs a feasible alternative; this one is not a path")
     assert "Pass a decision that the problem can return" in e.message[7]
 
 
@@ -344,7 +344,7 @@ def test_an_oracle_that_fails_on_the_way_ends_its_row_with_the_best_so_far() -> 
 
 
 def test_an_oracle_that_talks_nonsense_makes_nothing_valid() -> None:
-    """Its answer is no path and costs more than the alternative: h < 0, and yet no proof."""
+    """Its answer is not a path and costs more than the alternative: h < 0, and yet no proof."""
     grid = GridShortestPath(3, 3)
     nonsense = np.full(12, 0.6)
     x0, predictor = normal(4, 4), random_linear(4, 12, bias=5.0)

@@ -144,7 +144,7 @@ def test_exact_epsilon_answers_are_never_farther_than_those_of_mdmm(
     local = cfopt.explain(x0, grid5, cfopt.Epsilon(epsilon), search=search)
     both = local.valid
     assert both.any()
-    # MDMM may stop where the criterion is still missed by a millionth part of the costs.
+    # MDMM may stop where the criterion is still missed by a millionth of the costs.
     assert (exact.loss[both] <= local.loss[both] * (1 + 1e-3)).all()
     assert exact.loss[both].sum() <= local.loss[both].sum() * (1 + 1e-5)
 

@@ -396,7 +396,7 @@ def test_a_missed_margin_is_named_as_such(grid: cfopt.Pipeline) -> None:
     search = cfopt.MDMM(step=1e-6, max_steps=2)
     e = cfopt.explain(x0, grid, cfopt.Absolute(grid.decide(x0)), search=search, margin=0.9)
     assert set(e.status) == {"best effort"}
-    assert "to hold with a margin of 90%" in e.message[0]
+    assert "short of holding with a margin of 90%" in e.message[0]
 
 
 def test_an_empty_knapsack_that_nothing_can_topple_says_so() -> None:

@@ -139,7 +139,7 @@ def test_one_goes_on_from_the_exact_answer_and_back_to_it(visit: Callable[..., V
     here.explain()
     answer, address = here.answer(), page.url
     task = here.server.get(f"/api/tasks/{address.rpartition('/')[2]}")
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     page.locator("#map-name", has_text="Map 1, changed").wait_for()
     assert here.path() == task["result"]["after"]["path"]
     page.get_by_text("clearly wrong?").click()
@@ -181,13 +181,13 @@ def test_a_link_restores_the_question_its_locks_and_its_context(
     seen.get_by_role("button", name="Back to that of the link").click()
     assert seen.get_by_label("rain, exactly").input_value() == "1.25"
     page.get_by_text("clearly wrong?").click()
-    page.locator("#table-ask").get_by_label("At least so much off").fill("15")
+    page.locator("#table-ask").get_by_label("At least this much off").fill("15")
     here.explain()
     here.until("old => location.href !== old", seen.url)
     here.answer()
     seen = other.open(page.url.removeprefix(other.server.url))
     other.answer()
-    far = seen.locator("#table-ask").get_by_label("At least so much off")
+    far = seen.locator("#table-ask").get_by_label("At least this much off")
     assert far.input_value() == "15"
 
 
@@ -198,7 +198,7 @@ def test_a_server_that_is_gone_is_told_and_can_be_tried_again(
     page = here.open()
     page.route("**/api/pipelines/grid", lambda route: route.abort())
     page.locator("#pipelines a[href$=grid]").click()
-    page.locator("#notice p", has_text="does not answer").wait_for()
+    page.locator("#notice p", has_text="does not respond").wait_for()
     assert page.locator("#map-view").is_hidden()
     assert page.evaluate(FAINT) == []
     page.unroute("**/api/pipelines/grid")

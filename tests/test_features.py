@@ -144,8 +144,8 @@ def test_a_row_that_breaks_a_limit_is_never_called_valid(grid: cfopt.Pipeline) -
     ("given", "text"),
     [
         ({"lower": {"a": 2.0}, "upper": {"a": 1.0}}, "lower <= upper; feature 'a' has 2 and 1"),
-        ({"lower": {"e": 0.0}}, "'e', which is no feature"),
-        ({"immutable": ["ab"]}, "'ab', which is no feature.*Did you mean"),
+        ({"lower": {"e": 0.0}}, "'e', which is not a feature"),
+        ({"immutable": ["ab"]}, "'ab', which is not a feature.*Did you mean"),
         ({"immutable": "a"}, "immutable of Features needs a list"),
         ({"one_hot": 5}, "one_hot of Features needs a list"),
         ({"lower": "a"}, "lower of Features needs a number"),
@@ -174,7 +174,7 @@ def test_limits_without_names_are_checked_when_the_contexts_are_known(grid) -> N
     x0 = normal(2, 4)
     for features, text in (
         (cfopt.Features(immutable=[4]), "feature 4, but there are 4"),
-        (cfopt.Features(immutable=["a"]), "'a', which is no feature"),
+        (cfopt.Features(immutable=["a"]), "'a', which is not a feature"),
         (cfopt.Features(upper=[1.0] * 5), "5 for upper"),
     ):
         with pytest.raises(cfopt.InputError, match=text):
@@ -306,7 +306,7 @@ def test_names_may_come_from_the_dataframe(grid: cfopt.Pipeline) -> None:
     e = cfopt.explain(frame, grid, cfopt.Absolute(wanted), features=features)
     assert e.valid.any()
     assert (e.x == e.x0)[:, 2].all()
-    with pytest.raises(cfopt.InputError, match="'z', which is no feature"):
+    with pytest.raises(cfopt.InputError, match="'z', which is not a feature"):
         cfopt.explain(frame, grid, cfopt.Absolute(wanted), features=cfopt.Features(immutable=["z"]))
 
 

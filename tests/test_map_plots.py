@@ -263,7 +263,7 @@ def test_a_proof_of_infeasibility_shows_the_paths_in_the_way(e: cfopt.Explanatio
         _assert_connects(walk, problem, decision)
     (reasons,) = figure.axes[2].texts
     assert "... and 28 more" in reasons.get_text()
-    assert "Locked, and taking part:\n  pixel 4" in reasons.get_text()
+    assert "Locked, and involved:\n  pixel 4" in reasons.get_text()
 
 
 def test_a_third_path_that_wins_is_shown_as_such(e: cfopt.Explanation) -> None:

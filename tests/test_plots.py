@@ -126,7 +126,7 @@ def test_a_proof_of_infeasibility_shows_what_is_in_the_way(tmp_path: Path) -> No
     titles = [axes.get_title() for axes in figure.axes]
     assert any("In its way" in title for title in titles)
     texts = " ".join(text.get_text() for axes in figure.axes for text in axes.texts)
-    assert "Locked, and taking part:\n  wind" in texts
+    assert "Locked, and involved:\n  wind" in texts
 
 
 def test_names_are_drawn_as_they_are_written(tmp_path: Path) -> None:

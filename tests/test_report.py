@@ -109,13 +109,13 @@ def test_each_status_has_its_question_verdict_and_proof(
     assert f"Why not {name}? What would have made it the best route?" in html
     # The closest explanation lies on a boundary, whatever the solver takes there.
     assert "would have been as good as any route" in html
-    assert "this is the closest explanation there is" in html
+    assert "this is the closest possible explanation" in html
     assert "Nothing to change: the alternative is the factual decision." in html
     assert "No valid context found in 9 steps" in html
     assert "there may be an answer that the search did not find" in html
     assert "No allowed context makes it the best route." in html
     assert "The context has values that are not finite." in html
-    assert "5 questions asked, 2 answered; of 1 it is proved that no answer exists; 2 left" in html
+    assert "5 questions asked, 2 answered; 1 proved to have no answer; 2 left" in html
     assert "cutting planes" in html
 
 
@@ -126,7 +126,7 @@ def test_a_proof_names_the_rivals_the_limits_and_what_to_unlock(mixed: cfopt.Exp
     text = " ".join(proof(replace(one, clash=(clash,))))
     for rival in rivals:
         assert decision_name(one.problem, rival) in text
-    assert "The limits of rain and wind take part." in text
+    assert "The limits of rain and wind are involved." in text
     assert "Unlocking night could help." in text
     assert "within 4e+01 units" in text
     # Rounded to the nearest, more would be claimed than is proved.
@@ -135,7 +135,7 @@ def test_a_proof_names_the_rivals_the_limits_and_what_to_unlock(mixed: cfopt.Exp
     listed = Clash(np.empty((0, 1)), (), (), np.inf)
     text = " ".join(proof(asking(replace(one, clash=(listed,)), criterion=cfopt.Epsilon(0.1))))
     assert "ruled out in turn" in text
-    assert "No limit on the context takes part." in text
+    assert "No limit on the context is involved." in text
 
 
 def test_a_bound_that_is_not_met_is_told_with_the_room_it_leaves(mixed: cfopt.Explanation) -> None:
@@ -143,7 +143,7 @@ def test_a_bound_that_is_not_met_is_told_with_the_room_it_leaves(mixed: cfopt.Ex
     assert "at most 100% more" in proof(replace(one, bound=one.loss / 2))[0]
     assert "there may be a smaller change" in proof(replace(one, bound=one.loss * torch.nan))[0]
     missed = replace(mixed[2], bound=torch.tensor([0.5], dtype=torch.float64))
-    assert proof(missed) == ["Any context that does it has a loss of at least 0.5."]
+    assert proof(missed) == ["Any context that would do has a loss of at least 0.5."]
     assert "at most 101% more" in proof(replace(one, bound=one.loss / 2.004))[0]
     missed = replace(missed, bound=torch.tensor([0.12349], dtype=torch.float64))
     assert "at least 0.1234." in proof(missed)[0]
@@ -178,7 +178,7 @@ def test_decisions_have_names_for_every_kind_of_problem() -> None:
         right[k] = source % 6 == 5 if falls else source < 6
     assert decision_name(grid, down).startswith("A1-A2-A3")
     assert decision_name(grid, right) == "A1-B1-C1-D1-E1-F1-F2-F3-F4-F5-F6"
-    assert decision_name(grid, 0 * down) == "the given visits, which are no simple route"
+    assert decision_name(grid, 0 * down) == "the given visits, which are not a simple route"
     assert decision_name(grid, down * np.nan) == "an unknown decision"
     assert grid.scene().names[0] == "A1-B1"
     terrain = TerrainShortestPath(14, 14)
@@ -443,10 +443,10 @@ def test_the_closest_answer_is_the_closest_in_the_measure_that_is_named(
     html = _report(e, tmp_path).replace("&#39;", "'")
     if words:
         assert f"No nearer context would do, measured {words}: by that, this is the closest" in html
-        assert f"what is near was measured {words}." in html
+        assert f"the search measured nearness {words}." in html
         assert f"found, measured {words}" in html
     else:
-        assert "No nearer context would do: this is the closest explanation there is." in html
+        assert "No nearer context would do: this is the closest possible explanation." in html
         assert "measured" not in html
 
 
@@ -470,7 +470,8 @@ def test_a_code_that_is_hardly_ever_made_is_unusual_however_small_the_sphere() -
     assert rating(tiny) == "unusual"
     assert plausibility(tiny)[0].startswith("Unusual. Its code has the norm 0.066, where 1.88")
     assert (
-        "only less than 0.1% of what the generative model makes has less" in plausibility(tiny)[0]
+        "only less than 0.1% of what the generative model makes has a smaller one"
+        in plausibility(tiny)[0]
     )
     assert rating(coded(3.87, 0.0, 0.0, 0.0)) == "unusual"
     assert rating(coded(1.0, 1.0, 1.0, 0.0)) == "typical"

@@ -75,7 +75,7 @@ def test_what_is_not_a_simple_route_has_no_path(roads: tuple[str, ...]) -> None:
     scene = Towns().scene()
     assert scene.path_of(_decision(*roads)) is None
     assert scene.path_of(0.5 * _decision(*roads)) is None
-    assert scene.name_of(_decision(*roads)) == "the given visits, which are no simple route"
+    assert scene.name_of(_decision(*roads)) == "the given visits, which are not a simple route"
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_a_set_of_cells_that_is_no_path_is_refused() -> None:
     problem = TerrainShortestPath(3, 3)
     gap = torch.zeros(1, 9, dtype=torch.float64)
     gap[0, [0, 8]] = 1
-    assert problem.explain_faults(gap) == ["is no path from start to goal"]
+    assert problem.explain_faults(gap) == ["is not a path from start to goal"]
     half = problem.solve(normal(1, 9).abs()) / 2
     assert "whole numbers" in problem.explain_faults(half)[0]
 

@@ -159,7 +159,7 @@ def test_epsilon_answers_without_a_proof_say_why(clock: Clock) -> None:
     unlisted = cfopt.Pipeline(predictor, slow(clock, []))
     e = cfopt.explain(CONTEXTS, unlisted, cfopt.Epsilon(0.05))
     assert set(e.status) == {"valid"}
-    why = "nothing is proved of nearer ones, since the decisions of Oracle are more than 100000"
+    why = "nothing is proved about nearer ones, since the decisions of Oracle are more than 100000"
     assert all(why in message for message in e.message)
 
 

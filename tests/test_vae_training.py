@@ -583,9 +583,9 @@ def _rewrite(path: Path, **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (_truncate, "damaged one"),
-        (lambda path: path.write_text("notes"), "no safetensors file"),
-        (lambda path: weights.save_module(_vae(), path), "it is no checkpoint of training"),
+        (_truncate, "it is damaged"),
+        (lambda path: path.write_text("notes"), "not a safetensors file"),
+        (lambda path: weights.save_module(_vae(), path), "it is not a checkpoint of training"),
         (lambda path: _rewrite(path, drop="generator"), "damaged, or of another version"),
         (lambda path: _rewrite(path, drop="best."), "damaged, or of another version"),
         (lambda path: _rewrite(path, drop="now.decoder"), "damaged, or of another version"),

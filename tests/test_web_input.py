@@ -102,7 +102,7 @@ def _wish(alternative: Any, pipeline: str = "grid", **more: Any) -> dict[str, An
         (_wish([]), 422, ""),
         (_wish([1] * 39), 422, "40"),
         (_wish([1] * 40), 422, "Absolute needs a feasible alternative"),
-        (_wish([0.5] * 40), 422, "is no path: some arcs are neither taken nor left out"),
+        (_wish([0.5] * 40), 422, "is not a path: some arcs are neither taken nor left out"),
         (_wish({"path": [[0, 0], [4, 4]]}), 422, "there is no arc from [0, 0] to [4, 4]"),
         (_wish({"path": [[0, 0], [0, 1]]}), 422, "The path needs to end at [4, 4], got [0, 1]"),
         (_wish({"path": [[0, 0], [0, 5]]}), 422, "The path leaves the map at [0, 5]"),
@@ -117,7 +117,7 @@ def _wish(alternative: Any, pipeline: str = "grid", **more: Any) -> dict[str, An
         ),
         (_wish({"path": [[0, 0]]}, "knapsack"), 422, "A path is for routes"),
         (_wish({"path": [[0, 0], [1, 1]]}, "terrain"), 422, "The path needs to end at [11, 11]"),
-        (_wish({"path": [[0, 0], [11, 11]]}, "terrain"), 422, "is no single move"),
+        (_wish({"path": [[0, 0], [11, 11]]}, "terrain"), 422, "is not a single move"),
     ],
 )
 def test_bad_requests_are_told_in_a_sentence(
@@ -179,11 +179,11 @@ def _saved(image: Image.Image, kind: str) -> bytes:
     ("sent", "words"),
     [
         ("!!", "The image is not in base64"),
-        ("", "The image is no PNG or JPEG"),
+        ("", "The image is not a PNG or JPEG"),
         ("data:text/html,hello", "needs to be in base64"),
-        (b"GIF89a", "The image is no PNG or JPEG"),
-        (_saved(Image.new("RGB", (8, 8)), "GIF"), "The image is no PNG or JPEG"),
-        (_saved(Image.new("RGB", (8, 8)), "TIFF"), "The image is no PNG or JPEG"),
+        (b"GIF89a", "The image is not a PNG or JPEG"),
+        (_saved(Image.new("RGB", (8, 8)), "GIF"), "The image is not a PNG or JPEG"),
+        (_saved(Image.new("RGB", (8, 8)), "TIFF"), "The image is not a PNG or JPEG"),
         (_saved(Image.new("RGB", (301, 300)), "PNG"), "needs at most 90,000 pixels; 301 x 300 has"),
         (_png(60_000, 60_000), "needs at most 90,000 pixels"),
         (_png(2**31 - 1, 2**31 - 1), "pixels"),
@@ -288,7 +288,7 @@ def test_a_fault_of_the_guard_itself_is_told_with_all_headers() -> None:
     asyncio.run(Guard(app, "127.0.0.1", Limits())(scope, broken, send))
     assert sent[0]["status"] == 500
     assert {name.lower().encode() for name in HEADERS} <= {name for name, _ in sent[0]["headers"]}
-    assert json.loads(sent[1]["body"]) == {"detail": "The server failed at this request."}
+    assert json.loads(sent[1]["body"]) == {"detail": "The server failed to answer this request."}
 
 
 def test_maps_have_no_features_to_lock(client: Client) -> None:
@@ -304,7 +304,7 @@ def test_large_bodies_are_refused_also_in_pieces(client: Client, chunked: bool) 
     pieces = (body[k : k + 5000] for k in range(0, len(body), 5000))
     answer = client.post("/api/decide", content=pieces if chunked else body, headers=_JSON)
     assert answer.status_code == 413
-    assert answer.json()["detail"] == "A request needs to be at most 0.2 MB large."
+    assert answer.json()["detail"] == "A request may be at most 0.2 MB."
 
 
 def test_every_answer_carries_the_security_headers(client: Client) -> None:

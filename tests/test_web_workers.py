@@ -208,11 +208,11 @@ def test_a_predictor_that_ends_its_process_fails_its_task_alone(client: Client) 
 @pytest.mark.parametrize(
     ("number", "status", "words"),
     [
-        (LIVE_HANG, 504, "The pipeline does not answer. It took longer than 1 s"),
+        (LIVE_HANG, 504, "The pipeline does not respond. It took longer than 1 s"),
         (LIVE_RAISE, 502, "the sensor is broken"),
-        (LIVE_EXIT, 503, "The worker process died. A new one takes its place; try again."),
-        (LIVE_FORK, 504, "The pipeline does not answer. It took longer than 1 s"),
-        (LIVE_LEAVE, 503, "The worker process died. A new one takes its place; try again."),
+        (LIVE_EXIT, 503, "The worker process died. A new one is starting; try again."),
+        (LIVE_FORK, 504, "The pipeline does not respond. It took longer than 1 s"),
+        (LIVE_LEAVE, 503, "The worker process died. A new one is starting; try again."),
     ],
 )
 def test_live_decisions_of_a_faulty_pipeline_are_told(
@@ -253,7 +253,7 @@ def test_a_full_queue_is_told_and_places_move_up(client: Client) -> None:
     refused = client.post("/api/explain", json=fault(0))
     assert refused.status_code == 429
     assert refused.headers["retry-after"] == "1"
-    assert refused.json()["detail"].startswith("3 searches are waiting already")
+    assert refused.json()["detail"].startswith("3 searches are already waiting")
     client.delete(waiting[0]["url"])
     assert [client.task(one)["place"] for one in waiting] == [0, 1, 2]
     waiting.append(client.start(**fault(0)))
@@ -276,7 +276,7 @@ def test_old_tasks_are_forgotten(client: Client) -> None:
         client.over(started[-1])
     gone = client.get(started[0]["url"])
     assert gone.status_code == 404
-    assert gone.json()["detail"] == "There is no such task: it was forgotten, or never there."
+    assert gone.json()["detail"] == "There is no such task: it has expired, or never existed."
     assert client.task(started[-1])["status"] == "done"
 
 
@@ -329,7 +329,7 @@ def test_a_pipeline_that_kills_its_worker_while_it_loads_is_left_out(tmp_path: P
     (tmp_path / "faulty.py").write_text("import os\nos._exit(1)\n")
     with serving(Source(config, trusted=True), Limits()) as client:
         own, *others = client.get("/api/pipelines").json()
-        assert own["fault"].startswith("The worker process died, or took too long, while it loaded")
+        assert own["fault"].startswith("The worker process died, or took too long, while loading")
         assert all(one["ready"] for one in others)
         assert client.get("/api/pipelines/grid/contexts/0").status_code == 200
 

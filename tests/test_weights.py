@@ -144,7 +144,7 @@ def test_a_pickle_is_refused_and_not_executed(kind: str, tmp_path: Path) -> None
         path.write_bytes(pickle.dumps(trap))
     else:
         torch.save(trap, path, _use_new_zipfile_serialization=kind == "torch")
-    with pytest.raises(InputError, match=r"no safetensors file.*can execute code"):
+    with pytest.raises(InputError, match=r"not a safetensors file.*can execute code"):
         load_module(path, CLASSES)
     assert not sprung.exists()
     # The trap is live: it springs for whoever unpickles.
@@ -181,13 +181,13 @@ def test_a_damaged_file_is_named(spoil: Callable[[Path], object], tmp_path: Path
     path = tmp_path / "m.safetensors"
     spoil(path)
     with pytest.raises(
-        InputError, match=r"m\.safetensors is no safetensors file, or a damaged one"
+        InputError, match=r"m\.safetensors is not a safetensors file, or it is damaged"
     ):
         load_module(path, CLASSES)
 
 
 def test_what_is_no_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="nowhere does not exist; needed is a weights file"):
+    with pytest.raises(InputError, match="nowhere does not exist; cfopt needs a weights file"):
         read(tmp_path / "nowhere")
     with pytest.raises(InputError, match="is a folder, not a weights file"):
         read(tmp_path)
@@ -196,9 +196,9 @@ def test_what_is_no_file_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("about", "words"),
     [
-        ({}, "tensors of unknown origin; needed is one of TabularVAE, CompactVAE"),
-        ({"class": "Linear", "settings": {}}, "holds a Linear; needed is one of"),
-        ({"class": ["TabularVAE"], "settings": {}}, "needed is one of"),
+        ({}, "tensors of unknown origin; cfopt needs one of TabularVAE, CompactVAE"),
+        ({"class": "Linear", "settings": {}}, "holds a Linear; cfopt needs one of"),
+        ({"class": ["TabularVAE"], "settings": {}}, "cfopt needs one of"),
         ({"class": "TabularVAE"}, "do not fit a TabularVAE: 'settings'"),
         ({"class": "TabularVAE", "settings": [3]}, "do not fit a TabularVAE"),
         ({"class": "TabularVAE", "settings": {"size": 3}}, "unexpected keyword argument 'size'"),

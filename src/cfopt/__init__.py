@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from cfopt.public import *  # noqa: F403
 else:
-    # Loaded on first use: torch takes seconds, and the command line shall answer at once.
+    # Loaded on first use: torch takes seconds, and the command line must answer at once.
     def __getattr__(name: str) -> object:
         """A public name, or a module."""
         if name == "__all__" or not name.startswith("__"):

@@ -34,7 +34,7 @@ class Batch:
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        """The rows of all parts in their order; what is not of a row is that of the first part."""
+        """The rows of all parts in order; fields without rows are those of the first part."""
         names = cls.row_fields()
         if len(parts) == 1 or not names:
             return parts[0]

@@ -45,7 +45,7 @@ _AFFINE: tuple[type[nn.Module], ...] = (
     nn.ZeroPad3d,
 )
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-#: How far, as a part of their size, declared costs may be from an affine function.
+#: How far, as a fraction of their size, declared costs may be from an affine function.
 _DECLARED_TOLERANCE = 1e-4
 #: How many unit vectors are put through the predictor in one batch.
 _PROBES_AT_ONCE = 1024
@@ -141,7 +141,7 @@ class AffineMap:
         return cls(weight, there - weight @ x.detach().flatten().double().cpu().numpy())
 
     def _check(self, task: Task) -> None:
-        """Refute, where the contexts themselves do, that a declared map is affine."""
+        """Raise an error where the contexts themselves refute that a declared map is affine."""
         known = task.origin.flatten(1).isfinite().all(1)
         x = torch.cat([task.origin[known], 2 * task.origin[known], -task.origin[known]])
         with torch.no_grad():

@@ -26,7 +26,7 @@ class AffineTask:
     `(V' d) u <= -<theta0, d>`. Everything is in float64 on the host.
 
     Arguments:
-        task: a task that `refusal` has nothing against.
+        task: a task that `refusal` accepts.
     """
 
     def __init__(self, task: Task) -> None:
@@ -88,7 +88,7 @@ class AffineTask:
         return torch.from_numpy(self.prices0[rows] + u @ self.slopes.T)
 
     def sizes_at(self, rows: list[int], u: Array) -> Array:
-        """What prices are sums of after changes: `(R, p) -> (R, m)`."""
+        """The terms that prices are sums of, after changes: `(R, p) -> (R, m)`."""
         sizes: Array = np.abs(self.origin[rows] + self.scale * u) @ self._weight + self._constant
         return sizes
 
@@ -185,7 +185,7 @@ class AffineTask:
         if not len(matrix):
             return system
         here = matrix @ self.origin[row]
-        # Likewise: u = 0 is allowed.
+        # Rounding must not exclude u = 0, which is allowed.
         lower, upper = np.minimum(least - here, 0.0), np.maximum(most - here, 0.0)
         return system.with_rows(matrix * self.scale, lower, upper)
 

@@ -12,7 +12,7 @@ from cfopt.affine_task import AffineTask
 from cfopt.geometry import System, Tree, leaves, proved_bound
 from cfopt.types import Array, Quantifier
 
-#: A multiplier below this part of the largest plays no role in a clash.
+#: A multiplier below this fraction of the largest plays no role in a clash.
 _ROLE = 1e-7
 #: Where decisions are not known exactly, a bound stands if what verification grants lowers it by no
 #: more than this fraction.
@@ -25,7 +25,7 @@ class Cut:
 
     Arguments:
         decision: the feasible decision that they are about, or a direction of recession, `(m,)`.
-        quantifier: as which decision it enters.
+        quantifier: the role in which the decision enters.
         ray: whether it is a direction in which feasible decisions go on without end.
     """
 
@@ -46,9 +46,9 @@ class Clash:
 
     Arguments:
         decisions: the decisions that the plan cannot beat at once, `(K, m)`.
-        limits: the limits on x that take part, in words.
-        locked: the features that cannot change and take part: unlocking them could help.
-        radius: within which distance of x0 it is proved, in units of the features' scales.
+        limits: the limits on x that are involved, in words.
+        locked: the features that cannot change and are involved: unlocking them could help.
+        radius: the distance of x0 within which it is proved, in units of the features' scales.
     """
 
     decisions: Array
@@ -65,7 +65,7 @@ class Certificate(ABC):
 
     @abstractmethod
     def bound(self, model: AffineTask, row: int) -> float:
-        """What any explanation costs at least, computed anew; inf if there is none."""
+        """The least loss of any explanation, computed again; inf if there is none."""
 
     @abstractmethod
     def decisions(self) -> list[Array]:
@@ -73,14 +73,14 @@ class Certificate(ABC):
 
     @abstractmethod
     def clash(self, model: AffineTask, row: int) -> Clash:
-        """What stands against each other, where the bound is infinite."""
+        """What contradicts each other, where the bound is infinite."""
 
 
 def robust(model: AffineTask, strict: float, granting: float) -> float:
     """The bound to report, of one on the criterion itself and one on what verification accepts.
 
-    That there is no explanation must hold of all that would be called valid. So must a bound where
-    decisions are known to some tolerance only: the criterion itself may then hold nowhere.
+    A proof that no explanation exists must cover all that would be called valid. So must a bound
+    where decisions are known to some tolerance only: the criterion itself may then hold nowhere.
     """
     sound = strict < np.inf and (model.exact_decisions or granting >= (1 - _ROBUST) * strict)
     return strict if sound else granting
@@ -91,7 +91,7 @@ class CutProof(Certificate):
     """Cuts, and multipliers for them.
 
     Arguments:
-        cuts: in the order in which they were added to the master.
+        cuts: all cuts, in the order in which they were added to the master.
         tree: multipliers of the limits on sums of features and of the cuts, in this order.
         hopeless: whether they are said to prove that there is no explanation.
     """
@@ -101,7 +101,7 @@ class CutProof(Certificate):
     hopeless: bool = False
 
     def system(self, model: AffineTask, row: int) -> System:
-        """The limits and cuts, built anew; the cuts with what verification grants."""
+        """The limits and cuts, built again; the cuts with what verification grants."""
         system = model.system(row)
         if not self.cuts:
             return system
@@ -189,7 +189,7 @@ class ListProof(Certificate):
     """A proof for each decision that could meet the criterion: by its half-spaces, or by cuts.
 
     Arguments:
-        limit: how many decisions are listed at most.
+        limit: the most decisions to list.
         root: what follows from what every decision must meet, if anything must.
         branches: proofs for the decisions whose half-spaces alone are not enough.
         hopeless: whether they are said to prove that there is no explanation.
@@ -220,7 +220,7 @@ class ListProof(Certificate):
         return [decision for proof in proofs for decision in proof.decisions()]
 
     def clash(self, model: AffineTask, row: int) -> Clash:
-        """That of what every decision must meet; else the limits that take part anywhere."""
+        """That of what every decision must meet; else the limits that are involved anywhere."""
         if self.root is not None and self.root.bound(model, row) == np.inf:
             return self.root.clash(model, row)
         clashes = [proof.clash(model, row) for proof in self.branches.values()]

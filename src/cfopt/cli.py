@@ -1,6 +1,6 @@
-"""The command line: one function for each command; what they do stands elsewhere.
+"""The command line: one function for each command; the work is done elsewhere.
 
-Commands import what they need themselves, so that help and mistakes are answered at once.
+Commands import what they need themselves, so that help and mistakes get an answer at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ app = typer.Typer(
 #: What a shell reports for a command that was stopped with Ctrl-C.
 _STOPPED = 130
 
-Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the full traceback of an error.")]
 Trusted = Annotated[
     bool,
     typer.Option("--trust", help="Allow classes and files that can execute code when loaded."),
@@ -38,7 +38,7 @@ Configuration = Annotated[Path, typer.Argument(metavar="CONFIG.toml", show_defau
 
 @contextmanager
 def _errors(debug: bool) -> Iterator[None]:
-    """Turn errors into a message and an exit code: 2 for what the user can mend, else 1."""
+    """Turn errors into a message and an exit code: 2 if the user can fix it, else 1."""
     try:
         yield
     except KeyboardInterrupt as stop:
@@ -75,7 +75,7 @@ def _cfopt(
 
 @app.command()
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Made if not there.")] = Path(),
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Created if missing.")] = Path(),
     debug: Debug = False,
 ) -> None:
     """Write a commented CONFIG.toml, with a tiny working example beside it.
@@ -95,17 +95,17 @@ def explain(
     config: Configuration,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="For results; else what the configuration says."),
+        typer.Option(metavar="FOLDER", help="Where results go (default: as configured)."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything, say what would be done.")
+        bool, typer.Option("--dry-run", help="Check everything and say what would be done.")
     ] = False,
     trust: Trusted = False,
     debug: Debug = False,
 ) -> None:
     """Explain the decisions of your own pipeline, and write a report.
 
-    What is done is kept: the same command goes on after a stop. `cfopt init` writes an example.
+    Finished work is kept: after a stop, the same command resumes. `cfopt init` writes an example.
 
     Example: cfopt explain CONFIG.toml --out results --dry-run
     """
@@ -131,7 +131,7 @@ def explain(
 @app.command()
 def train(
     config: Configuration,
-    to: Annotated[Path, typer.Option(metavar="FILE", help="For the weights; must be new.")],
+    to: Annotated[Path, typer.Option(metavar="FILE", help="A new file for the weights.")],
     generative: Annotated[
         bool, typer.Option("--generative", help="Train the VAE instead of the predictor.")
     ] = False,
@@ -140,8 +140,8 @@ def train(
 ) -> None:
     """Train the predictor (or the VAE) that a configuration describes, on the data it names.
 
-    Its [training] says: contexts, costs, loss ("MSE" or "SPO+"), epochs, learning_rate, batch_size,
-    seed, and for a VAE alpha.
+    Its training section gives contexts, costs, loss ("MSE" or "SPO+"), epochs, learning_rate,
+    batch_size, seed, and for a VAE alpha.
 
     Example: cfopt train CONFIG.toml --to new.safetensors
     """
@@ -150,7 +150,7 @@ def train(
         from cfopt.app.training import train_model
 
         def told(epoch: int, loss: float) -> None:
-            # Each doubling: the first epochs tell most.
+            # At each doubling: the first epochs say most.
             if epoch & (epoch - 1) == 0:
                 typer.echo(f"epoch {epoch}: validation loss {loss:.4g}")
 
@@ -162,10 +162,10 @@ def train(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="For the results.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where results go.")] = Path("demo"),
     debug: Debug = False,
 ) -> None:
-    """Explain the way across a map in all three ways, naively and plausibly: about a minute.
+    """Explain a route across a map in three ways, naively and plausibly; takes about a minute.
 
     Example: cfopt demo --out demo
     """
@@ -179,20 +179,20 @@ def demo(
 
 @app.command()
 def serve(
-    host: Annotated[str, typer.Option(metavar="NAME", help="Listen here.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(metavar="NAME", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="0 takes a free one.")
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port; 0 picks a free one.")
     ] = 8321,
     config: Annotated[
         Path | None,
-        typer.Option(metavar="CONFIG.toml", help="Your own pipeline beside the shipped ones."),
+        typer.Option(metavar="CONFIG.toml", help="Serve your own pipeline too."),
     ] = None,
     trust: Trusted = False,
     workers: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Searches at the same time.")
+        int, typer.Option(metavar="N", min=1, help="Searches run at the same time.")
     ] = 1,
     limit: Annotated[
-        float, typer.Option(metavar="SECONDS", min=1, help="That one search may take.")
+        float, typer.Option(metavar="SECONDS", min=1, help="Time limit of one search.")
     ] = 120.0,
     debug: Debug = False,
 ) -> None:
@@ -208,7 +208,7 @@ def serve(
         from cfopt.web.serve import check_config, serve
 
         if config is not None:
-            check_config(config)  # so that a mistake is told at once
+            check_config(config)  # so that a mistake is reported at once
         most = min(workers, os.cpu_count() or 1)
         serve(Source(config, trust), Limits(workers=most, search_seconds=limit), host, port)
 
@@ -217,11 +217,11 @@ def serve(
 def bench(
     groups: Annotated[
         list[str] | None,
-        typer.Argument(metavar="GROUP", help="Of measurements; all of them.", show_default=False),
+        typer.Argument(metavar="GROUP", help="What to measure (default: all).", show_default=False),
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Measure what is claimed about speed and quality; needs a checkout of the source.
+    """Measure the claims about speed and quality; needs a checkout of the source.
 
     Example: cfopt bench maps
     """
@@ -233,7 +233,7 @@ def bench(
 
 @app.command()
 def info(debug: Debug = False) -> None:
-    """Show versions, the solvers that were found, and the models that are shipped.
+    """Show versions, the solvers found, and the models shipped with cfopt.
 
     Example: cfopt info
     """
@@ -248,26 +248,28 @@ def reproduce(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="NAME", help="Experiments, or all; no name lists them.", show_default=False
+            metavar="NAME",
+            help="Experiments, or 'all'; without a name, list them.",
+            show_default=False,
         ),
     ] = None,
     scale: Annotated[
-        str, typer.Option(metavar="quick|standard|paper", help="How large.")
+        str, typer.Option(metavar="quick|standard|paper", help="Size of the study.")
     ] = "standard",
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="For results; reproduction/SCALE by default."),
+        typer.Option(metavar="FOLDER", help="Where results go (default: reproduction/SCALE)."),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of data, models and tasks.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of data, models and tasks.")] = 0,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Published Warcraft maps; generated ones by default."),
+        typer.Option(metavar="FOLDER", help="Published Warcraft maps (default: generated ones)."),
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Reproduce figures of the paper: tables, pictures beside the paper's values, and settings.
+    """Reproduce the paper's figures: tables, pictures with the paper's values, and settings.
 
-    What is done is kept: the same command goes on after a stop. Needs the package cfopt-paper.
+    Finished work is kept: after a stop, the same command resumes. Needs the package cfopt-paper.
 
     Example: cfopt reproduce maps-alpha-regret --scale quick
     """

@@ -50,10 +50,10 @@ class Contexts:
 
         Arguments:
             given: the contexts.
-            pipeline: that reads them.
+            pipeline: the pipeline that reads them.
             features: what is known of them.
-            name: of who asks, for messages.
-            shape: of one context, where a generative model declares its `context_shape`.
+            name: the name of the caller, for messages.
+            shape: the shape of one context, where a generative model declares its `context_shape`.
         """
         labels = None
         known = features if features is not None else Features()
@@ -93,9 +93,9 @@ def as_batch(
 
     Arguments:
         given: the contexts.
-        pipeline: that reads them.
-        name: of who asks, for messages.
-        shape: of one context, if it is known.
+        pipeline: the pipeline that reads them.
+        name: the name of the caller, for messages.
+        shape: the shape of one context, if it is known.
     """
     given = _as_frame(given)
     if isinstance(given, pd.DataFrame):
@@ -173,9 +173,10 @@ def _check_repeatable(x: Tensor, costs: Tensor, pipeline: Pipeline) -> None:
     differs = (again[known] - costs[known]).abs() > 1e-3 * size
     if differs.any() or ((alone - costs[first]).abs() > 1e-3 * size[:1]).any():
         raise PredictorError(
-            "The predictor gives other costs for the same context when it is asked again or alone: "
-            "dropout or batch normalisation seems to be in training mode. Pass the module itself, "
-            "which explain puts into eval mode, or call .eval() on what your function uses."
+            "The predictor gives other costs for the same context when it is called again, or with "
+            "it alone: dropout or batch normalisation seems to be in training mode. Pass the "
+            "module itself, which explain puts into eval mode, or call .eval() on what your "
+            "function uses."
         )
 
 

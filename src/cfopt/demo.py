@@ -1,4 +1,4 @@
-"""The demonstration: explain the way across a map, naively and plausibly, in all three ways."""
+"""The demonstration: explain routes across a map, naively and plausibly, in three ways."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _COLUMNS = (
 
 
 def run(folder: Path, console: Console, maps: int = 6) -> None:
-    """Explain the shipped pipeline's decisions for a few maps, and draw what comes out.
+    """Explain the shipped pipeline's decisions for a few maps, and draw the results.
 
     Arguments:
-        folder: for pictures, data and the summary.
+        folder: where pictures, data and the summary go.
         console: where to show them.
         maps: how many to explain.
     """
@@ -90,7 +90,7 @@ def _explain(
 
 
 def _shown(answers: dict[str, cfopt.Explanation], naive: cfopt.Explanation) -> int:
-    """The map with the most that all answers found, and of these the largest visible change."""
+    """The map with the most answers and, of these, the largest visible change."""
     found = naive.valid & (naive.steps > 0)
     score = answers["absolute"].distance.clone()
     for explanation in answers.values():

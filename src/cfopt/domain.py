@@ -13,7 +13,7 @@ from cfopt.features import Features
 from cfopt.limits import Limits
 from cfopt.types import Array
 
-#: By how much a limit may be missed, as a part of its size (at least of 1).
+#: By how much a limit may be missed, as a fraction of its size (at least of 1).
 _TOLERANCE = 1e-6
 
 
@@ -62,7 +62,7 @@ class Domain(Batch):
 
     @property
     def boxed(self) -> bool:
-        """Whether bounds are all there is, integrality apart."""
+        """Whether there are only bounds, apart from integrality."""
         return not len(self.limits.groups) and not len(self.limits.matrix)
 
     def sums(self) -> tuple[Array, Array, Array]:
@@ -82,7 +82,7 @@ class Domain(Batch):
     def round(self, x: Tensor) -> Tensor:
         """Whole numbers made whole, and one of each one-hot group chosen: `(B, ...)`, same shape.
 
-        Limits on other sums may then be broken: `allows` tells.
+        Limits on other sums may then be broken: ask `allows`.
         """
         flat = x.flatten(1)
         whole = torch.from_numpy(self.limits.integer).to(x.device)
@@ -129,7 +129,7 @@ class Domain(Batch):
         return torch.from_numpy(allowed).to(x.device)
 
     def faults(self, x: Tensor) -> list[str]:
-        """For each context what is not allowed about it, in words, or ""."""
+        """What is not allowed about each context, in words, or ""."""
         allowed = self.allows(x).tolist()
         flat = x.flatten(1).double().cpu().numpy()
         return ["" if ok else self._fault(row, flat[row]) for row, ok in enumerate(allowed)]

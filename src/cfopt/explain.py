@@ -58,7 +58,7 @@ def explain(
     margin: float = 0.0,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Explanation:
-    """For each context the nearest one found in which the criterion holds, verified.
+    """Find, for each context, the nearest one in which the criterion holds, and verify it.
 
     Arguments:
         x0: contexts as a tensor, an array or a DataFrame: a batch, or a single one.
@@ -70,12 +70,12 @@ def explain(
             features' scales. `Latent(L2())` measures codes.
         plausibility: what codes should be like, `Sphere(beta)` or `LogLikelihood(beta)`; added to
             the proximity.
-        search: how to look; by default `Auto()`: exact where it can be, else as good as it gets.
+        search: how to search; by default `Auto()`: exact where possible, else the best effort.
         features: names and scales of the features, and what they may be.
         reference: known contexts, such as the training data, in any form that x0 can have. Where
             the search finds nothing, the nearest of them that is allowed and valid is the start.
-        margin: by which part of its own value the alternative must win (for `Epsilon`: by which
-            part of its value the factual decision must lose more); 0 admits ties.
+        margin: by what fraction of its own value the alternative must win (for `Epsilon`: by what
+            fraction of its value the factual decision must lose more); 0 admits ties.
         on_progress: called with each report of the search.
 
     Returns one row for each context. A row with bad input is rejected; the others go on.
@@ -247,14 +247,14 @@ def _run(
     rows = [row for part in parts for row in part.rows.tolist()]
     if sorted(rows) != list(range(len(task))):
         raise CfoptError(
-            f"{type(search).__name__} must hand over each of the {len(task)} rows once; it handed "
+            f"{type(search).__name__} must return each of the {len(task)} rows once; it handed "
             f"over {len(rows)}."
         )
     return Points.gather(parts)
 
 
 def _settle(ledger: Ledger, task: Task, rows: Tensor, points: Points) -> None:
-    """Verify what the search found, and say of each row how it ended."""
+    """Verify what the search found, and say how each row ended."""
     with torch.no_grad():
         x = task.context(points.x)
     verdict = verify(task, x)
@@ -294,11 +294,11 @@ def _settle(ledger: Ledger, task: Task, rows: Tensor, points: Points) -> None:
 
 
 def _unproved(task: Task) -> str:
-    """Why nothing is proved of nearer contexts although the predictor is affine; "" if it can be.
+    """Why nothing is proved about nearer contexts although the predictor is affine; else "".
 
     To follow an answer.
     """
     if Quantifier.SOME not in task.criterion.multiples or AffineTask.refusal(task):
         return ""
     reason, *_ = Enumeration().refusal(task).split("; use")
-    return f"; nothing is proved of nearer ones, since {reason}" if reason else ""
+    return f"; nothing is proved about nearer ones, since {reason}" if reason else ""

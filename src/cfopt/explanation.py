@@ -28,7 +28,7 @@ from cfopt.wording import question
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: A feature has changed if it moved by more than this part of its size (at least of 1).
+#: A feature has changed if it moved by more than this fraction of its size (at least of 1).
 _CHANGED = 1e-6
 #: How many changes, or rows without an answer, a summary lists.
 _SHOWN = 6
@@ -51,7 +51,7 @@ class Explanation(Batch):
         message: the same in words.
         loss: what was minimised, the proximity and, of codes, the plausibility, `(B,)`; 0 where
             the context itself explains, NaN for rejected rows.
-        bound: what every valid and allowed context of the row was proved to cost at least, in the
+        bound: the proved least loss of every valid and allowed context of the row, in the
             units of the loss, `(B,)`; inf if there is none, NaN where nothing was proved.
         violation: h at x in minimisation form, `(B,)`: > 0 is what a best effort lacks.
         tie: valid by equality, `(B,)`: for `Absolute`, the solver returned another decision of the
@@ -60,7 +60,7 @@ class Explanation(Batch):
         passes: forward passes and Jacobian rows of the predictor in the search, `(B,)`; an affine
             predictor is read off once, which is not counted.
         method: what found x, or was tried in vain.
-        clash: why there is no explanation, for the rows where that was proved.
+        clash: why no explanation exists, for the rows where that was proved.
         factual: the decision at x0, `(B, m)`.
         decision: the pipeline's decision at x, from a fresh solve, `(B, m)`.
         costs_before, costs: predicted costs at x0 and at x, `(B, n)`.
@@ -68,7 +68,7 @@ class Explanation(Batch):
         sense: "min" or "max".
         labels: the rows' labels, from a DataFrame's index.
         traces: loss, h and lambda of each step, `(steps, 3)` a row, if asked for.
-        problem: for pictures; not kept in JSON.
+        problem: the problem, for pictures; not kept in JSON.
         latent: codes and reconstructions, where a generative model was used.
     """
 
@@ -120,7 +120,7 @@ class Explanation(Batch):
 
     @property
     def margin(self) -> float:
-        """By which fraction it had to hold."""
+        """The fraction by which it had to hold."""
         return self.asked.margin
 
     @property
@@ -142,9 +142,9 @@ class Explanation(Batch):
 
     @property
     def optimal(self) -> Tensor:
-        """Which rows were proved to be the closest explanation there is, `(B,)`.
+        """Which rows were proved to be the closest possible explanation, `(B,)`.
 
-        Up to a part of 1e-6; in float32, to whose digits x is rounded, of 1e-4.
+        Up to a fraction of 1e-6; in float32, to whose digits x is rounded, of 1e-4.
         """
         return is_optimal(self.loss, self.bound) & self.valid
 
@@ -278,7 +278,7 @@ class Explanation(Batch):
                 f"{distance.double().quantile(0.5):.3g}, largest {distance.max():.3g}; "
                 f"{counted(round(float(steps.mean())), 'step')} on average, "
                 f"{counted(int(self.tie[found].sum()), 'tie')}, "
-                f"{int(self.optimal[found].sum())} proved to be the closest there is."
+                f"{int(self.optimal[found].sum())} proved to be the closest possible."
             )
         moved = 0 if self.latent is None else int(self.reconstruction_moved.sum())
         if moved:

@@ -1,4 +1,4 @@
-"""What the entries of a context are called, on what scale they live, and what they may be."""
+"""What the entries of a context are called, their scales, and the values they may take."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ def write_whole(path: Path, data: bytes) -> None:
     """Write a file whole or not at all; what was there before is replaced at once.
 
     Arguments:
-        path: of the file.
-        data: what it shall hold.
+        path: the file to write.
+        data: its content.
     """
     check_room(path.parent, len(data))
     temporary = path.with_name(f".{path.name}.{os.getpid()}")

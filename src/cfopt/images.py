@@ -1,4 +1,4 @@
-"""Images in the forms that people have them, as predictors read them."""
+"""Images in the forms that users have, turned into what predictors read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def as_floats(images: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """Bytes from 0 to 255 as floats from 0 to 1; anything else as it is: same shape.
 
     Arguments:
-        images: of any shape.
-        dtype: of the floats; torch's default if None.
+        images: images of any shape.
+        dtype: the type of the floats; torch's default if None.
     """
     if images.dtype != torch.uint8:
         return images
@@ -28,14 +28,14 @@ def as_read(
 ) -> Tensor:
     """Images `(B, ., ., .)` as a predictor reads them: floats `(B, 3, H, W)` in its range.
 
-    Bytes are images for certain; floats only where the predictor declares the `value_range` of its
+    Bytes are certainly images; floats only where the predictor declares the `value_range` of its
     pixels. Other floats are left as they are.
 
     Arguments:
-        images: with the channels first or last.
+        images: images with the channels first or last.
         predictor: may declare `value_range` and, for images of one size, `context_shape`.
-        shape: of one image, if it is known from elsewhere.
-        dtype: of the floats that bytes become.
+        shape: the shape of one image, if it is known from elsewhere.
+        dtype: the type of the floats that bytes become.
     """
     shape = getattr(predictor, "context_shape", None) if shape is None else shape
     limits = getattr(predictor, "value_range", None)
@@ -44,7 +44,7 @@ def as_read(
         last = channels_last(images, shape)
         if last is None and is_bytes:
             raise InputError(
-                f"Images as uint8 need channels that can be told; those of shape "
+                f"Images as uint8 need channels that can be recognised; those of shape "
                 f"{tuple(images.shape)} may have them first or last. Pass floats from 0 to 1 with "
                 "the channels first, (rows, 3, height, width)."
             )
@@ -56,11 +56,11 @@ def as_read(
 
 
 def channels_last(images: Tensor, shape: tuple[int, ...] | None = None) -> bool | None:
-    """Whether three channels come last, None where that cannot be told: `(B, ., ., .) -> bool`.
+    """Whether three channels come last, None where that is unknown: `(B, ., ., .) -> bool`.
 
     Arguments:
         images: a batch.
-        shape: of one image with the channels first, if it is known.
+        shape: the shape of one image with the channels first, if it is known.
     """
     _, first, height, last = images.shape
     if shape is not None and tuple(shape) in ((first, height, last), (last, first, height)):
@@ -95,7 +95,7 @@ def check_cells(images: Tensor, predictor: object, num_costs: int) -> None:
     Arguments:
         images: `(B, 3, H, W)`; contexts of other shapes are not judged.
         predictor: not judged either, unless it declares the pixels along the side of a `cell`.
-        num_costs: of the problem.
+        num_costs: the number of costs of the problem.
     """
     cell = getattr(predictor, "cell", None)
     if not isinstance(cell, int) or images.ndim != 4 or images.shape[1] != 3:

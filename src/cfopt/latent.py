@@ -32,7 +32,7 @@ class LatentSpace(Batch):
 
 @dataclass(frozen=True, eq=False)
 class Codes(Batch):
-    """What a latent explanation knows beside the contexts.
+    """What a latent explanation knows besides the contexts.
 
     Arguments:
         z0: the codes of the factual contexts, `(B, n)`.

@@ -70,7 +70,7 @@ class FeatureIndex:
                 return self._known[which]
             near = get_close_matches(which, self._known, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise InputError(f"{what} of Features has {which!r}, which is no feature.{hint}")
+            raise InputError(f"{what} of Features has {which!r}, which is not a feature.{hint}")
         if isinstance(which, (int, np.integer)) and not isinstance(which, bool):
             if 0 <= which < self.size:
                 return int(which)

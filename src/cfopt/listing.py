@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cfopt.affine_task import AffineTask
 
 EPS = float(np.finfo(np.float64).eps)
-#: Entries of a normal below this part of their terms are rounding.
+#: Entries of a normal below this fraction of their terms are rounding.
 NOISE = 64 * EPS
 #: How many roundings of its terms a price may be off by.
 DOUBT = 16

@@ -1,4 +1,4 @@
-"""Names in sentences: lists of them, and what to say of one that is not known."""
+"""Names in sentences: lists of them, and what to say about one that is not known."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from difflib import get_close_matches
 
 
 def nearest(kind: str, name: str, known: Iterable[str]) -> str:
-    """There is no such thing; which one may be meant, and which ones there are.
+    """Say that there is no such thing, which one may be meant, and which ones there are.
 
     Arguments:
-        kind: of thing, such as "experiment".
-        name: that was given.
+        kind: the kind of thing, such as "experiment".
+        name: the name that was given.
         known: the names there are.
     """
     names = list(known)

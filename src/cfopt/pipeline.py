@@ -94,7 +94,7 @@ def relative_regret(problem: Problem, decisions: Tensor, costs: Tensor) -> Tenso
     best = problem.sense.sign * (prices * solved).sum(1)
     terms = problem.sense.sign * prices * (decisions.to(prices) - solved)
     excess = terms.sum(1)
-    # Rounding alone is no regret.
+    # Rounding alone is not regret.
     excess = torch.where(excess.abs() <= 1e-12 * terms.abs().sum(1), 0.0, excess)
     ratio = torch.where(excess == 0, 0.0, excess / best.abs())
     return torch.where(solved.isnan().any(1), torch.nan, ratio).to(costs.device)

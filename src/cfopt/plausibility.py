@@ -18,7 +18,7 @@ from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.types import Array
 
-#: Half the thickness of the sphere, unless one says otherwise.
+#: Half the thickness of the sphere by default.
 KAPPA = 2.0
 #: A latent is active where the variance of its mean code over the data exceeds this.
 _ACTIVE = 0.01
@@ -53,7 +53,7 @@ class Plausibility(ABC):
     """A penalty on implausible latent codes, with its gradient and a convex model of it.
 
     Arguments:
-        beta: the weight of the penalty beside the proximity, finite and >= 0.
+        beta: the weight of the penalty relative to the proximity, finite and >= 0.
     """
 
     beta: float

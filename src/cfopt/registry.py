@@ -52,7 +52,7 @@ class Registry:
         return list(dict.fromkeys([*self._entries, *installed]))
 
     def find(self, name: str) -> Any:
-        """What goes by a name; InputError, with the nearest one, if nothing does."""
+        """What has this name; InputError, with the nearest one, if nothing does."""
         names = self.names()
         found = next((known for known in names if known.lower() == name.lower()), None)
         if found is None:

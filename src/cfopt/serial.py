@@ -21,7 +21,7 @@ from cfopt.problems.base import Problem
 from cfopt.question import Criterion, Question
 from cfopt.types import Sense, Status
 
-#: What a question holds beside criterion and features, and where its class is found.
+#: What a question holds besides criterion and features, and where its class is found.
 _NOUNS = {
     "proximity": registry.proximities,
     "plausibility": registry.plausibilities,

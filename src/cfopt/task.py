@@ -17,9 +17,9 @@ from cfopt.question import Criterion
 from cfopt.recall import Recall
 from cfopt.types import Quantifier, Sense
 
-#: A criterion holds when h exceeds 0 by no more than this part of `sum_j |price_j d_j|`.
+#: A criterion holds when h exceeds 0 by no more than this fraction of `sum_j |price_j d_j|`.
 TOLERANCE = 1e-6
-#: How exactly prices are known at best, as a part of the largest of them.
+#: How exactly prices are known at best, as a fraction of the largest of them.
 _ROUNDING = 1e-12
 
 
@@ -83,10 +83,10 @@ class Task:
         pipeline: predictor and problem; the predictor is in eval mode while a search runs.
         criterion: what a context must satisfy, bound to the rows.
         proximity: what to keep small.
-        margin: by which part of its value the alternative must win.
+        margin: the fraction of its value by which the alternative must win.
         domain: the contexts that are allowed; None if all are.
         start: the points where to begin, `(B, ...)`; at home by default.
-        size: the largest price at the origin, `(B,)`, beside which rounding is told.
+        size: the largest price at the origin, `(B,)`; rounding is measured against it.
         latent: the codes that are searched instead of contexts, if any.
         precise: the factual decisions before they were rounded to the dtype of the contexts, if
             that matters, `(B, m)` in float64 on the CPU.
@@ -175,7 +175,7 @@ class Task:
         Arguments:
             point: `(B, ...)`; x and prices were computed from it with a graph.
             pull: the loss there.
-            weight: of the prices, `(B, m)`.
+            weight: one for each price, `(B, m)`.
         """
         if self.latent is None:
             (push,) = torch.autograd.grad(prices, point, weight)
@@ -198,8 +198,8 @@ class Task:
     def optimum(self, prices: Tensor, recall: Recall | None = None) -> Solved:
         """The best decisions for turned prices: `(B, m) -> Solved`.
 
-        A solver may not be able to tell decisions apart whose prices are 0 but for rounding: then
-        they are 0. What is recalled is not solved again.
+        A solver may not distinguish decisions whose prices are 0 but for rounding: then they are 0.
+        What is recalled is not solved again.
         """
         problem = self.pipeline.problem
         turned = prices if problem.sense is Sense.MIN else -prices

@@ -1,4 +1,4 @@
-"""The small shared vocabulary: senses, statuses, and what a search hands over."""
+"""The small shared vocabulary: senses, statuses, and what a search returns."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Points(Batch):
     """The contexts in which a search ended, for some rows of its task.
 
     Arguments:
-        rows: which rows of the task these are, `(R,)`.
+        rows: the rows of the task that these belong to, `(R,)`.
         x: the best valid context seen, or the least violating one, `(R, ...)`.
         found: whether the search saw `x` satisfy the criterion, `(R,)`.
         steps: steps or rounds taken, `(R,)`.
@@ -122,8 +122,8 @@ class Moving:
     """Where rows of a running search are; nothing is known of these points.
 
     Arguments:
-        rows: which rows of the task these are, `(R,)`; one that climbs from several starts has
-            several places.
+        rows: the rows of the task that these belong to, `(R,)`; one that climbs from several starts
+            has several places.
         at: contexts, or codes where those are searched, `(R, ...)`.
     """
 
@@ -144,7 +144,7 @@ class Progress:
         running: how many rows are not finished.
         total: how many rows there are.
         finished: the rows that have just finished.
-        moving: some of the rows that are under way, for those who like to watch.
+        moving: some of the rows that are under way, for display.
     """
 
     step: int

@@ -1,4 +1,4 @@
-"""The last word on every answer and every proof, computed anew in float64."""
+"""The last word on every answer and every proof, recomputed in float64."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Verdict:
         valid: whether the criterion holds, `(B,)`.
         unbeaten: whether the factual decision is still among the best, `(B,)`.
         violation: h in minimisation form, the margin included: what is missing where it is > 0.
-        tie: whether a valid row is decided by a hair only, so that the solver may go either way.
+        tie: whether a valid row is a tie, so that the solver may go either way.
         decision: what the pipeline decides there, `(B, m)`; NaN where the solver failed.
         costs: the costs predicted there, `(B, n)`.
         failures: why the solver failed, or the context is not allowed, by row.
@@ -41,7 +41,7 @@ class Verdict:
 def verify(task: Task, x: Tensor) -> Verdict:
     """Judge contexts: valid is `h <= 1e-6 * sum_j |price_j d_j|`, `(B, ...) -> Verdict`.
 
-    The contexts themselves, as they will be handed over, also where codes were searched.
+    The contexts themselves, as they will be returned, also where codes were searched.
     """
     with torch.no_grad():
         costs = task.pipeline.predict(x).to("cpu", torch.float64)
@@ -75,12 +75,12 @@ def verify(task: Task, x: Tensor) -> Verdict:
 
 @dataclass(frozen=True)
 class Proof:
-    """What certificates prove when they are computed anew.
+    """What certificates prove when they are recomputed.
 
     Arguments:
-        bound: what any explanation of a row costs at least, `(B,)` in float64 on the CPU; inf if
+        bound: the least loss of any explanation of a row, `(B,)` in float64 on the CPU; inf if
             there is none, NaN where nothing is proved.
-        clashes: what stands against each other, for the rows that have no explanation.
+        clashes: what contradicts each other, for the rows that have no explanation.
     """
 
     bound: Tensor

@@ -23,8 +23,8 @@ def write(path: str | Path, tensors: Mapping[str, Tensor], about: Mapping[str, A
     """Write tensors, and JSON about them, so that the file is complete whenever it exists.
 
     Arguments:
-        path: of the file; what was there before is replaced at once.
-        tensors: by name.
+        path: the file to write; what was there before is replaced at once.
+        tensors: the tensors by name.
         about: anything that JSON can hold.
     """
     path = Path(path)
@@ -41,17 +41,17 @@ def read(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors of a file, and what is said about them."""
     path = Path(path)
     if not path.is_file():
-        what = "is a folder, not" if path.is_dir() else "does not exist; needed is"
+        what = "is a folder, not" if path.is_dir() else "does not exist; cfopt needs"
         raise InputError(f"{path} {what} a weights file.")
     try:
         with safe_open(path, framework="pt") as file:
             about = json.loads((file.metadata() or {}).get(_ENTRY, "{}"))
             if not isinstance(about, dict):
-                raise ValueError("its metadata are no mapping")
+                raise ValueError("its metadata are not a mapping")
             return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
         raise InputError(
-            f"{path} is no safetensors file, or a damaged one: {error}. cfopt loads no other "
+            f"{path} is not a safetensors file, or it is damaged: {error}. cfopt loads no other "
             "format, since others can execute code; convert state dicts with "
             "safetensors.torch.save_file."
         ) from error
@@ -61,9 +61,9 @@ def save_module(module: nn.Module, path: str | Path, dtype: torch.dtype | None =
     """Write a module of this package with the arguments that build it.
 
     Arguments:
-        module: one that has `settings()`.
-        path: of the file.
-        dtype: to store floats in, such as torch.float16; their own by default.
+        module: a module that has `settings()`.
+        path: the file to read.
+        dtype: the type to store floats in, such as torch.float16; their own by default.
     """
     settings = getattr(module, "settings", None)
     if not callable(settings):
@@ -80,14 +80,14 @@ def load_module(path: str | Path, classes: Mapping[str, type[nn.Module]]) -> nn.
     """Build what `save_module` wrote, in the default dtype and eval mode.
 
     Arguments:
-        path: of the file.
+        path: the file to read.
         classes: those that may be built, by name.
     """
     tensors, about = read(path)
     name = about.get("class")
     if not isinstance(name, str) or name not in classes:
         raise InputError(
-            f"{path} holds {f'a {name}' if name else 'tensors of unknown origin'}; needed is one "
+            f"{path} holds {f'a {name}' if name else 'tensors of unknown origin'}; cfopt needs one "
             f"of {', '.join(classes)}, saved by cfopt. Load the weights of another model with its "
             "own load_state_dict."
         )

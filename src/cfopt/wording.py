@@ -42,7 +42,7 @@ def impossible(
     """Why a row has no explanation: the decisions and limits whose cuts clash.
 
     Arguments:
-        problem: for the names of decisions.
+        problem: the problem, which names decisions.
         criterion, margin: what was asked.
         clash: the decisions and limits.
         limited: whether some contexts are not allowed.
@@ -51,7 +51,7 @@ def impossible(
     rivals = [problem.describe(decision) for decision in clash.decisions]
     text = criterion.conflict(where, rivals, margin)
     if clash.limits:
-        text += f"; the limits of {listing(clash.limits)} take part"
+        text += f"; the limits of {listing(clash.limits)} are involved"
     if clash.locked:
         text += f"; unlocking {listing(clash.locked, 'or')} could help"
     if math.isfinite(clash.radius):
@@ -63,11 +63,11 @@ def impossible(
 def miss(criterion: Criterion, margin: float, violation: float, sense: Sense) -> str:
     """What a row without an answer lacks, in the units of the objective."""
     if margin > 0:
-        return f"it lacks {violation:.3g} to hold with a margin of {100 * margin:g}%"
+        return f"it falls {violation:.3g} short of holding with a margin of {100 * margin:g}%"
     return criterion.miss(violation, sense)
 
 
 def rounded_down(value: float, digits: int) -> str:
-    """A finite number with so many significant digits, and no more than it is."""
+    """A finite number rounded down to so many significant digits."""
     context = Context(prec=digits, rounding=ROUND_FLOOR)
     return f"{float(context.create_decimal(Decimal(repr(value)))):.{digits}g}"

@@ -94,9 +94,9 @@ def test_an_interrupted_reproduction_goes_on_with_what_is_done(tmp_path: Path) -
     with pytest.raises(KeyboardInterrupt):
         reproduce([FIRST, SECOND], Study(tmp_path, QUICK), console)
     (line,) = [line for line in text.getvalue().splitlines() if line.startswith("Stopped.")]
-    assert f"2 of 4 jobs are done and kept in {tmp_path}; the same command goes on" in line
+    assert f"2 of 4 jobs are done and kept in {tmp_path}; the same command resumes" in line
     EVENTS.clear()
-    assert "2 of 4 jobs are done already." in run_in(tmp_path, FIRST, SECOND)
+    assert "2 of 4 jobs are already done." in run_in(tmp_path, FIRST, SECOND)
     assert RUNS == ["model", "a", "b", "b", "c"]
     run_in(tmp_path, FIRST, SECOND)
     assert len(RUNS) == 5

@@ -1,4 +1,4 @@
-"""Curves against a knob, ours beside the paper's."""
+"""Curves against a setting, ours beside the paper's."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def panels(
     """Charts side by side under a heading.
 
     Arguments:
-        count: how many.
-        title: of all of them.
-        width, height: of one, in inches.
+        count: the number of charts.
+        title: the title of all of them.
+        width, height: the size of one, in inches.
     """
     whole = height + 0.5
     figure = canvas(width * count, whole, rect=(0.005, 0.005, 0.99, 1 - 0.55 / whole))
@@ -38,11 +38,11 @@ def panels(
 
 
 class Sweep:
-    """A chart against a knob whose values stand evenly spaced, as in the paper's figures.
+    """A chart against a setting whose values stand evenly spaced, as in the paper's figures.
 
     Arguments:
         axes: where to draw.
-        ticks: the values of the knob; curves may lack some of them.
+        ticks: the values of the setting; curves may lack some of them.
         knob: what it is called.
         measure: what is drawn, for the vertical axis.
     """
@@ -61,9 +61,9 @@ class Sweep:
 
         Arguments:
             summary: the points of one curve, with `mean`, `low` and `high`.
-            by: the column of the knob.
-            label: for the legend.
-            colour: of line and band.
+            by: the column of the setting.
+            label: the entry in the legend.
+            colour: the colour of line and band.
         """
         points = summary.dropna(subset=["mean"]).sort_values(by)
         x = [self.places[value] for value in points[by]]
@@ -94,5 +94,5 @@ class Sweep:
 
 
 def ticks(*values: Iterable[float]) -> list[float]:
-    """All the values of some knobs, in order."""
+    """All the values of some settings, in order."""
     return sorted({float(value) for some in values for value in some})

@@ -15,7 +15,7 @@ def write_claims(folder: Path) -> list[Path]:
     """Write claims.csv and claims.md about the experiments that a folder holds, if there are any.
 
     Arguments:
-        folder: of a study.
+        folder: the folder of a study.
     """
     found = claims(folder, CHECKS)
     if not found:

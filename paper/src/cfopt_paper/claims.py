@@ -48,8 +48,8 @@ def claims(folder: Path, checks: dict[str, Check]) -> list[Claim]:
     """Check the claims about the experiments that a folder holds.
 
     Arguments:
-        folder: of a study.
-        checks: by the name of the experiment that they are about.
+        folder: the folder of a study.
+        checks: the checks by the name of the experiment that they are about.
     """
     found = ((check, Findings(folder, name)) for name, check in checks.items())
     return [claim for check, findings in found if findings.exist for claim in check(findings)]

@@ -24,10 +24,10 @@ def reproduce_named(
     """Reproduce some experiments, or list all of them if none is named.
 
     Arguments:
-        names: of experiments, or "all".
+        names: names of experiments, or "all".
         scale: "quick", "standard" or "paper".
         out: the folder for results; reproduction/SCALE by default.
-        seed: of data, models and tasks.
+        seed: the seed of data, models and tasks.
         data: the folder of the published Warcraft maps; generated maps by default.
         console: where to print.
     """

@@ -23,7 +23,7 @@ class Experiment(ABC):
     name: str
     #: What it shows, in a line.
     title: str
-    #: The columns that tell the points of the figure apart.
+    #: The columns that distinguish the points of the figure.
     keys: tuple[str, ...]
     #: The columns that are averaged at each point.
     values: tuple[str, ...]
@@ -45,6 +45,6 @@ class Experiment(ABC):
         """The pictures by file name, without the paper's values where it shows none.
 
         Arguments:
-            study: for what is not in the tables, such as images.
+            study: the study, for what is not in the tables, such as images.
             rows, summary: as above.
         """

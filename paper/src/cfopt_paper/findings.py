@@ -37,8 +37,8 @@ class Findings:
     """The rows and the summary of one experiment.
 
     Arguments:
-        folder: of the study.
-        name: of the experiment.
+        folder: the folder of the study.
+        name: the name of the experiment.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -60,7 +60,7 @@ class Findings:
         return pd.read_csv(self.folder / f"{self.name}-summary.csv")
 
     def curve(self, measure: str, by: str, **fixed: Any) -> pd.DataFrame:
-        """The points of one curve, in the order of its knob."""
+        """The points of one curve, in the order of its setting."""
         chosen = _where(self.summary, measure=measure, **fixed)
         return chosen.sort_values(by).set_index(by)
 
@@ -76,13 +76,13 @@ class Findings:
     def difference(
         self, measure: str, by: str, first: float, second: float, **fixed: Any
     ) -> Estimate:
-        """By how much a value is higher at one value of a knob than at another, task by task.
+        """By how much a value is higher at one value of a setting than at another, task by task.
 
         Arguments:
             measure: the value.
-            by: the knob.
+            by: the setting.
             first, second: its values; tasks that lack the measure at either are left out.
-            fixed: the other columns that tell points apart.
+            fixed: the other columns that distinguish points.
         """
         rows = _where(self.rows, **fixed)
         at = {k: rows[rows[by] == k].set_index("task")[measure] for k in (first, second)}

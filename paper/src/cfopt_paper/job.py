@@ -11,7 +11,7 @@ import pandas as pd
 if TYPE_CHECKING:
     from cfopt_paper.study import Study
 
-#: Called with the part of a job that is done, from 0 to 1.
+#: Called with the fraction of a job that is done, from 0 to 1.
 Report = Callable[[float], None]
 
 
@@ -24,7 +24,7 @@ class Job(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """A file name that tells this job from every other one of a study."""
+        """A file name that distinguishes this job from every other one of a study."""
 
     def needs(self) -> tuple[Job, ...]:
         """What has to be done before."""
@@ -40,7 +40,7 @@ class Job(ABC):
 
         Arguments:
             study: whose scale, seed and results so far to use.
-            report: to be told how far it is.
+            report: called with the progress.
         """
 
 

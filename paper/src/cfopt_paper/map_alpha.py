@@ -28,7 +28,7 @@ class Reconstruct(Job):
     """What is left of the test maps after a VAE.
 
     Arguments:
-        alpha, latents: of the VAE.
+        alpha, latents: those of the VAE.
     """
 
     alpha: float

@@ -1,4 +1,4 @@
-"""Which metric tells naive explanations from plausible ones."""
+"""Which metric distinguishes naive explanations from plausible ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ERRORS = {
     ),
 }
 ADVANTAGE = "AUC of the decision-focused error less that of the other"
-#: How often explanations are drawn anew for an interval.
+#: How often explanations are resampled for an interval.
 _RESAMPLED = 1000
 _KINDS = {"naive": PAPER, "MDMM": MDMM, "default": DEFAULT}
 

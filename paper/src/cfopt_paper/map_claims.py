@@ -17,7 +17,7 @@ from cfopt_paper.map_sphere import PAPER_ETA, Mass, Region
 
 _PREDICTED, _TRUE = "regret, predicted costs, %", "regret, true costs, %"
 _ERROR, _DECISION = "squared reconstruction error", "decision-focused error, %"
-#: Above this ratio a quantity is said to depend on a knob.
+#: Above this ratio a quantity is said to depend on a setting.
 _MUCH = 1.5
 
 

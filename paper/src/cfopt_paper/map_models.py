@@ -130,7 +130,7 @@ class TrainVAE(Job):
     """A VAE, the plain one for alpha = 0; the same optimiser and epochs for every alpha.
 
     Arguments:
-        alpha: what costs count.
+        alpha: the weight of costs.
         latents: the size of a code.
     """
 

@@ -24,7 +24,7 @@ class Pictured(Job):
 
     Arguments:
         kind: "relative", "absolute", "epsilon", or "naive" for absolute ones among pixels.
-        epsilon: for "epsilon".
+        epsilon: the epsilon of "epsilon".
     """
 
     kind: str

@@ -75,10 +75,10 @@ class MapRun(Job):
 
     Arguments:
         search: "MDMM" or "default".
-        alpha, latents: of the VAE.
+        alpha, latents: those of the VAE.
         plausibility: "sphere" or "log-likelihood".
         beta: its weight.
-        first, count: which tasks.
+        first, count: the first task, and how many.
     """
 
     search: str
@@ -132,7 +132,7 @@ class NaiveRun(Job):
     """Absolute explanations of some maps, searched among pixels: adversarial ones.
 
     Arguments:
-        first, count: which tasks.
+        first, count: the first task, and how many.
     """
 
     first: int = 0
@@ -160,7 +160,7 @@ class NaiveRun(Job):
 
 
 def map_runs(study: Study, search: str, **knobs: Any) -> list[MapRun]:
-    """All map tasks of a study, a few at a time; the knobs are those of `MapRun`."""
+    """All map tasks of a study, a few at a time; the arguments are those of `MapRun`."""
     return [MapRun(search, first=first, count=count, **knobs) for first, count in _parts(study)]
 
 
@@ -181,9 +181,9 @@ def explain_maps(study: Study, which: slice, report: Report, **how: Any) -> dict
     judged loss measures plausibility with its code of what was found, with beta = 10.
 
     Arguments:
-        study: whose tasks.
-        which: of the tasks.
-        report: to be told how far it is.
+        study: the study whose tasks they are.
+        which: the tasks to take.
+        report: called with the progress.
         how: search and other arguments of `cfopt.explain`.
     """
     tasks, pipeline, judge = map_tasks(study), map_pipeline(study), TrainVAE().load(study)

@@ -33,7 +33,7 @@ def reproduce(experiments: Sequence[Experiment], study: Study, console: Console)
     Arguments:
         experiments: such as `experiments_named(["all"])`.
         study: scale, seed, and the folder for everything.
-        console: where to show how far it is: a bar in a terminal, else a line for each job.
+        console: where to show progress: a bar in a terminal, else a line for each job.
     """
     run = _Run(experiments, study, console)
     try:
@@ -58,7 +58,7 @@ class _Run:
         self.jobs = {one: in_order(one.jobs(study)) for one in dict.fromkeys(experiments)}
         self.all = in_order(job for jobs in self.jobs.values() for job in jobs)
         self.to_do = [job for job in self.all if not study.is_done(job)]
-        # Read now: a damaged result is told before hours are spent.
+        # Read now: a damaged result is reported before hours are spent.
         study.seconds([job for job in self.all if study.is_done(job)])
         self.costs = {job: job.seconds(study) for job in self.to_do}
         self.pace = Pace(list(self.costs.values()), trust=_TRUST)
@@ -73,7 +73,7 @@ class _Run:
         """Do the jobs in their order, and write each experiment as soon as it has all of its."""
         before = len(self.all) - len(self.to_do)
         if before:
-            self.display.say(f"{before} of {len(self.all)} jobs are done already.")
+            self.display.say(f"{before} of {len(self.all)} jobs are already done.")
         self._write()
         for job in self.to_do:
             if self._lacks(in_order([job])) is not None:
@@ -134,11 +134,11 @@ class _Run:
         self.display.say(f"{experiment.name} is finished: {names} in {self.study.folder}")
 
     def kept(self) -> str:
-        """What is not lost, and how to go on."""
+        """What is not lost, and how to resume."""
         done = sum(self.study.is_done(job) for job in self.all)
         return (
             f"{done} of {len(self.all)} jobs are done and kept in {self.study.folder}; the same "
-            f"command goes on with them (about {duration(self.pace.left)} left)."
+            f"command resumes (about {duration(self.pace.left)} left)."
         )
 
     def verdict(self) -> str:

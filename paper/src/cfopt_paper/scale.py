@@ -17,7 +17,7 @@ class Scale:
         paper_models: the paper's CNN and VAE rather than compact ones.
         shipped_models: the models that come with the package where there are such.
         training_maps, validation_maps, test_maps: how many maps.
-        epochs: of every VAE that is trained, at most.
+        epochs: the most epochs of every VAE that is trained.
         alphas, betas, latents: the weights and code sizes that are compared.
         map_tasks: explanations at each of these points.
         map_steps: K on maps.
@@ -25,7 +25,7 @@ class Scale:
         gallery_epsilons: the epsilons of the galleries.
         table_tasks: explanations at each point of grid and knapsack.
         table_steps: K there.
-        table_training: which part of the paper's epochs predictors of tables are trained for.
+        table_training: the fraction of the paper's epochs to train predictors of tables for.
         grid_features, grid_sizes, knapsack_features, items, depths: what iterations are counted
             against.
         grid_epsilons, knapsack_epsilons: what distance is measured against.

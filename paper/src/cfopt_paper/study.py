@@ -25,12 +25,12 @@ _ROOM = 200_000_000
 class Study:
     """Where jobs find scale, seed and each other's results.
 
-    A job's result is one file, written whole: a study that was killed goes on with what is there.
+    A job's result is one file, written whole: a study that was killed resumes with what is there.
 
     Arguments:
-        folder: for everything; made if it is not there.
-        scale: how large.
-        seed: of data, models and tasks.
+        folder: where everything goes; created if missing.
+        scale: the size of the study.
+        seed: the seed of data, models and tasks.
         data: the folder of the published Warcraft maps; generated maps by default.
     """
 
@@ -42,7 +42,7 @@ class Study:
         self.folder, self.scale, self.seed = Path(folder), scale, seed
         self.data = None if data is None else Path(data).expanduser().resolve()
         if self.data is not None and not self.data.is_dir():
-            raise InputError(f"A study needs a folder of Warcraft maps, but {self.data} is none.")
+            raise InputError(f"A study needs a folder of Warcraft maps; {self.data} is not one.")
         self.models, self.parts = self.folder / "models", self.folder / "parts"
         self._memory: dict[str, Any] = {}
         self._claim()
@@ -101,6 +101,6 @@ class Study:
                 raise ValueError("it is not the result of a job")
         except (OSError, ValueError) as error:
             raise InputError(
-                f"The result {path} cannot be read: {error}. Delete it to have it made again."
+                f"The result {path} cannot be read: {error}. Delete it to compute it again."
             ) from error
         return content

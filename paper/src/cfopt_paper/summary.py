@@ -19,7 +19,7 @@ def summarise(rows: pd.DataFrame, keys: Sequence[str], values: Sequence[str]) ->
 
     Arguments:
         rows: one for each task.
-        keys: the columns that tell points apart.
+        keys: the columns that distinguish points.
         values: the columns to average.
     """
     found = []

@@ -33,10 +33,10 @@ class TablePanel:
 
     Arguments:
         axes: where to draw.
-        ticks: the values of the knob.
+        ticks: the values of the setting.
         label: what it is called.
         summary: the points of all curves.
-        by: the column of the knob.
+        by: the column of the setting.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class TablePanel:
         """The means of a measure with their band.
 
         Arguments:
-            label: for the legend; curves of one label share an entry.
-            colour: of line and band.
-            measure: by its name in the summary.
-            dotted: for the second of two searches.
-            point: which rows, by the columns of the summary.
+            label: the entry in the legend; curves of one label share it.
+            colour: the colour of line and band.
+            measure: the name of the measure in the summary.
+            dotted: whether it is the second of two searches.
+            point: the values of the summary's columns that select its rows.
         """
         self.sweep.curve(self._of(measure, point), self.by, "_", colour)
         line = self.axes.lines[-1]

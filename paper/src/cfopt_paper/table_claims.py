@@ -34,7 +34,7 @@ def _told(steps: dict[str, pd.Series[float]]) -> str:
 
 
 def _ends(steps: dict[str, pd.Series[float]]) -> dict[str, float]:
-    """By which factor iterations grow from the smallest value of a knob to the largest."""
+    """By which factor iterations grow from the smallest value of a setting to the largest."""
     return {kind: float(curve.iloc[-1] / curve.iloc[0]) for kind, curve in steps.items()}
 
 

@@ -1,4 +1,4 @@
-"""The paper's eight experiments on tables: grid and knapsack, each against four knobs.
+"""The paper's eight experiments on tables: grid and knapsack, each against four settings.
 
 Predictors are linear and trained with the mean squared error against the number of features, with
 SPO+ against size and epsilon; against depth, networks are trained with the mean squared error until

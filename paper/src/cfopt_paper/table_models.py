@@ -30,7 +30,7 @@ from cfopt_paper.study import Study
 TESTS = 1000
 #: PyEPO's seed, for the study of seed 0.
 _SEED = 135
-#: Which part of the training points says when to stop, where that is not settled beforehand.
+#: The fraction of the training points that says when to stop, where that is not set beforehand.
 _HELD_OUT = 0.2
 _PATIENCE = 5
 _DEGREE, _NOISE = 4, 0.5
@@ -42,10 +42,10 @@ class Recipe:
 
     Arguments:
         features, size: of the point that its sweeps have in common; the side of the grid, or items.
-        points, epochs, learning_rate: of the training.
+        points, epochs, learning_rate: those of the training.
         many_points, many_epochs: the same where networks are trained until they get no better.
         step: gamma of MDMM.
-        epsilon: of the epsilon-explanations.
+        epsilon: the epsilon of the epsilon-explanations.
     """
 
     features: int
@@ -105,7 +105,7 @@ class TrainTable(Job):
         size: the side N of the grid, or the number of items.
         layers: L.
         training: the loss, "MSE" or "SPO+".
-        formula: of the costs, "pyepo" or "text".
+        formula: the formula of the costs, "pyepo" or "text".
         converged: trained until held-out points say that it gets no better, rather than for a given
             number of epochs; and on many points.
     """
@@ -207,7 +207,7 @@ class TrainTable(Job):
 
 
 def base_model(kind: str, **knobs: Any) -> TrainTable:
-    """The predictor at the point that the paper's sweeps have in common, but for some knobs.
+    """The predictor at the point that the paper's sweeps have in common, but for some arguments.
 
     Arguments:
         kind: "grid" or "knapsack".
@@ -229,7 +229,7 @@ def text_data(kind: str, count: int, features: int, size: int, seed: int) -> Tab
         kind: "grid" or "knapsack".
         count, features: N and p.
         size: the side of the grid, or the number of items.
-        seed: as for PyEPO's generator.
+        seed: the seed, as for PyEPO's generator.
     """
     draw = np.random.RandomState(seed)
     problem: cfopt.Problem

@@ -70,7 +70,7 @@ class TableRun(Job):
         model: the trained predictor.
         criterion: "relative", "absolute" or "epsilon".
         search: "MDMM" or "default".
-        epsilon: of the criterion of that name; the paper's for the problem by default.
+        epsilon: the epsilon of that criterion; the paper's for the problem by default.
         counting: the stopping rule of MDMM; the one that made the paper's figures by default.
     """
 

@@ -1,4 +1,4 @@
-"""What the tabular experiments have in common: criteria and searches against a knob."""
+"""What the tabular experiments have in common: criteria and searches against a setting."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Knob:
     """What is varied.
 
     Arguments:
-        column: of the rows.
-        label: under the picture.
+        column: the column of the rows.
+        label: the words under the picture.
         figure: the paper's, by its title in `paper.csv`.
     """
 
@@ -88,8 +88,8 @@ def beside(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """Add the columns SHARED and RATIO, the latter to the rows of MDMM.
 
     Arguments:
-        rows: of both searches.
-        keys: the columns that tell points apart, "search" among them.
+        rows: the rows of both searches.
+        keys: the columns that distinguish points, "search" among them.
     """
     task = [*(key for key in keys if key != "search"), "task"]
     both = rows.pivot(index=task, columns="search", values="squared distance")
@@ -105,11 +105,11 @@ def beside(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 class TableSweep(TableExperiment):
-    """Iterations of the three kinds of explanations against a knob of the problem.
+    """Iterations of the three kinds of explanations against a setting of the problem.
 
     Arguments:
         name, title, knob: as for every experiment on tables.
-        models: a predictor for each value of the knob.
+        models: a predictor for each value of the setting.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ def bench(groups: list[str]) -> int:
     """Run the benchmarks of this checkout, and return their exit code.
 
     Arguments:
-        groups: which of them; all by default.
+        groups: the groups to run; all by default.
     """
     root = Path(cfopt.__file__).parents[2]
     if not (root / "benchmarks" / "__main__.py").is_file():

@@ -92,7 +92,7 @@ def _rows(given: Any) -> Any:
         return tuple(given)
     if given is not None and not (type(given) is int and given > 0):
         raise TableError(
-            f"rows needs how many rows, or a list of row numbers from 0; got {given!r:.60}."
+            f"rows needs a number of rows, or a list of row numbers from 0; got {given!r:.60}."
         )
     return given
 
@@ -151,10 +151,10 @@ class CriterionSource(Table):
     """The criterion, and where its alternatives come from; its own fields are further keys.
 
     Arguments:
-        margin: by which fraction it must hold.
+        margin: the fraction by which it must hold.
         alternatives: a file of decisions.
         decision_of_row: rows whose decisions are the alternatives: one for all, or one each.
-        optimum_of_row: rows whose true optima are the alternatives; "own" for each its own.
+        optimum_of_row: rows whose true optima are the alternatives; "own" gives each row its own.
         costs: the file of true costs.
     """
 
@@ -240,13 +240,13 @@ class Tables(Table):
     """All tables of a configuration.
 
     Arguments:
-        title: of the report.
-        predictor, problem, contexts, criterion: what is to be explained, and what is asked.
+        title: the title of the report.
+        predictor, problem, contexts, criterion: what to explain, and what is asked.
         features, proximity, search: the objects of these names.
         generative: a model of plausible contexts, if any.
         reference: a file of known contexts, if any.
-        run, output: in which pieces, and where to.
-        training: for `cfopt train`.
+        run, output: the size of batches, and where results go.
+        training: the settings of `cfopt train`.
     """
 
     title: str | None = None
@@ -269,9 +269,9 @@ class Config:
     """All that a run needs to know.
 
     Arguments:
-        path: of the file.
+        path: the file to read.
         trust: whether what it names may execute code.
-        tables: what it says.
+        tables: its content, validated.
         content: the file as it was read.
     """
 
@@ -297,7 +297,7 @@ class Config:
 
     @contextmanager
     def at(self, table: str) -> Iterator[None]:
-        """What is wrong within is said with its place in the file."""
+        """Report what is wrong within with its place in the file."""
         try:
             yield
         except InputError as error:
@@ -311,8 +311,8 @@ def read_config(path: Path, trusted: bool | None = False) -> Config:
     """Read a configuration; whatever is unknown, missing or of the wrong kind is an error.
 
     Arguments:
-        path: of the file.
-        trusted: whether classes that can execute code may be used; None to leave them aside.
+        path: the file to read.
+        trusted: whether classes that can execute code may be used; None to ignore them.
     """
     content = _read_toml(path)
     trust = Trust(bool(trusted), path.parent)

@@ -79,7 +79,7 @@ kind = "L2"
 
 [search]            # "Auto", "MDMM", "Sequential", "Tangents", "CuttingPlane", "Enumeration",
                     # "ClosedForm", or "LatentSequential" with a generative model
-kind = "Auto"       # knobs by their names: step = 0.01, or mdmm = { step = 0.01 } within Auto
+kind = "Auto"       # settings by name: step = 0.01, or mdmm = { step = 0.01 } within Auto
 
 # [generative]      # a model of plausible contexts, whose codes are searched; what it makes has
 #                   # no limits, so that [features] must have none: no lower, upper or immutable
@@ -107,10 +107,10 @@ epochs = 200
 
 
 def write_example(folder: Path) -> list[Path]:
-    """Write the configuration and its files; one that is there already is never replaced.
+    """Write the configuration and its files; an existing file is never replaced.
 
     Arguments:
-        folder: made if it is not there.
+        folder: where to write; created if missing.
     """
     paths = {
         "CONFIG.toml": CONFIG.encode(),
@@ -120,11 +120,11 @@ def write_example(folder: Path) -> list[Path]:
     }
     taken = [name for name in paths if (folder / name).exists()]
     if taken:
-        raise InputError(f"{folder / taken[0]} is there already. Pass another folder.")
+        raise InputError(f"{folder / taken[0]} already exists. Pass another folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"The folder {folder} cannot be made: {error}.") from error
+        raise InputError(f"The folder {folder} cannot be created: {error}.") from error
     for name, data in paths.items():
         write_whole(folder / name, data)
     return [folder / name for name in paths]

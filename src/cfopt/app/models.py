@@ -32,8 +32,8 @@ def build_predictor(
 
     Arguments:
         source: class, arguments and weights, or an archive.
-        trust: for classes and files that can execute code.
-        with_weights: False for a model that is yet to be trained.
+        trust: decides whether classes and files that can execute code are allowed.
+        with_weights: False for a model that is still to be trained.
     """
     if source.archive is not None:
         model: Any = _load_archive(source.archive, trust)
@@ -54,8 +54,8 @@ def build_generative(
 
     Arguments:
         source: class, arguments and weights.
-        trust: for classes and files that can execute code.
-        with_weights: False for a model that is yet to be trained.
+        trust: decides whether classes and files that can execute code are allowed.
+        with_weights: False for a model that is still to be trained.
     """
     model = _build(registry.generative_models, source, trust, with_weights)
     check_attributes(model)
@@ -70,14 +70,14 @@ def _build(known: Registry, source: ModelSource, trust: Trust, with_weights: boo
     if not isinstance(model, nn.Module):
         if source.weights is not None:
             raise InputError(
-                f"weights are for a torch.nn.Module; {source.name!r} builds a "
+                f"weights need a torch.nn.Module; {source.name!r} builds a "
                 f"{type(model).__name__}, which needs to load its own."
             )
         return model
     if source.weights is not None and with_weights:
         _load(model, source.weights, source.name, trust)
     elif with_weights and list(model.parameters()) and is_known(found):
-        raise InputError("weights is missing: the model would have random ones.")
+        raise InputError("weights is missing: without it, the model would be random.")
     return model.eval()
 
 
@@ -87,14 +87,14 @@ def _load_archive(path: Path, trust: Trust) -> nn.Module:
     try:
         with _silent("torch.export"):
             return torch.export.load(path).module()
-    # Any: a damaged archive raises whatever.
+    # Any: a damaged archive may raise anything.
     except Exception as error:
         raise InputError(f"{path} is not a torch.export archive: {_line(error)}") from error
 
 
 @contextmanager
 def _silent(name: str) -> Iterator[None]:
-    """Without the messages of a logger, which repeat at length what is told in a line."""
+    """Without the messages of a logger, which repeat at length what one line says."""
     logger = logging.getLogger(name)
     disabled, logger.disabled = logger.disabled, True
     try:
@@ -131,7 +131,7 @@ def _tensors(path: Path, trust: Trust) -> dict[str, Tensor]:
     )
     try:
         content: Any = torch.load(path, map_location="cpu", weights_only=True)
-    # Any: a damaged file raises whatever.
+    # Any: a damaged file may raise anything.
     except Exception as error:
         raise InputError(f"{path} holds no state dict: {_line(error)}") from error
     if not isinstance(content, dict) or not all(isinstance(v, Tensor) for v in content.values()):
@@ -155,8 +155,8 @@ def build_problem(source: ProblemSource, trust: Trust) -> Problem:
     """A built-in problem, an MPS or LP file, or what an import path builds.
 
     Arguments:
-        source: which, and its arguments; an argument that is a table with a `file` is read from it.
-        trust: for classes that can execute code.
+        source: name and arguments; an argument that is a table with a `file` is read from that.
+        trust: decides whether classes that can execute code are allowed.
     """
     problem = _problem(source, trust)
     if source.names is None:
@@ -197,9 +197,9 @@ def _call(
     """What a class or function makes of its arguments.
 
     Arguments:
-        built: which.
+        built: the one that is built.
         name: what it is called in messages.
-        written: its arguments as they were written, and as they are given unless others are.
+        written: its arguments as they were written; they are passed unless others are given.
     """
     try:
         return built(*first, **(given or written))

@@ -1,4 +1,4 @@
-"""Finished rows on disk, exact to the last digit, and how they are put together again."""
+"""Finished rows on disk, exact to the last digit, and how they are joined again."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def write_part(path: Path, part: Explanation, seconds: float) -> None:
     """Write some rows, whole or not at all.
 
     Arguments:
-        path: of the file.
+        path: the file to write.
         part: the rows.
-        seconds: that they took.
+        seconds: the time that they took.
     """
     tensors, about = _split(part)
     about |= {"clash": [clash_to_dict(clash) for clash in part.clash], "seconds": seconds}
@@ -59,9 +59,9 @@ def read_part(path: Path, work: Work, rows: range) -> tuple[Explanation, float]:
     """The rows that `write_part` wrote, and the seconds that they took.
 
     Arguments:
-        path: of the file.
-        work: that they are rows of.
-        rows: which ones.
+        path: the file to read.
+        work: the work whose rows they are.
+        rows: the numbers of the rows.
     """
     try:
         tensors, about = weights.read(path)
@@ -81,18 +81,18 @@ def read_part(path: Path, work: Work, rows: range) -> tuple[Explanation, float]:
         return part, float(about["seconds"])
     except (InputError, KeyError, ValueError, TypeError, RuntimeError) as error:
         raise InputError(
-            f"The rows in {path} cannot be read: {error}. Delete it to have them made again."
+            f"The rows in {path} cannot be read: {error}. Delete it to compute them again."
         ) from error
 
 
 def each_alone(
     work: Work, rows: range, ask: Callable[[range], Explanation]
 ) -> tuple[Explanation, int]:
-    """Rows of which some raise an error, each on its own, and how many of them raised one.
+    """Rows of which some raise an error, each explained alone, and how many raised one.
 
     Arguments:
-        work: that they are rows of.
-        rows: which ones.
+        work: the work whose rows they are.
+        rows: the numbers of the rows.
         ask: explains, or tries, some rows.
     """
     found, failed = [], 0
@@ -145,12 +145,12 @@ def _failed_row(work: Work, row: int, reason: str) -> Explanation:
 
 
 def _shared(work: Work, rows: range, asked: dict[str, Tensor]) -> dict[str, Any]:
-    """What explanations know beside their rows.
+    """What explanations know besides their rows.
 
     Arguments:
-        work: that they are rows of.
-        rows: which ones.
-        asked: the fields of the criterion that are of a row, bound to these.
+        work: the work whose rows they are.
+        rows: the numbers of the rows.
+        asked: the criterion's fields that belong to rows, bound to these.
     """
     labels, fields_of_rows = work.contexts.labels, cast(dict[str, Any], asked)
     criterion = replace(work.question.criterion, **fields_of_rows)

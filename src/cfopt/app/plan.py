@@ -19,12 +19,12 @@ def plan(work: Work, folder: Path) -> list[str]:
 
     Arguments:
         work: what to explain.
-        folder: for the results.
+        folder: where the results go.
     """
     tried = try_out(work)
     check_claim(folder, work.settings, kind=KIND, room=room_for(work))
     finished = [rows for rows in work.batches if part_file(folder, rows).exists()]
-    for rows in finished:  # a damaged one is told
+    for rows in finished:  # a damaged one is reported
         read_part(part_file(folder, rows), work, rows)
     done = sum(map(len, finished))
     x, problem, config = work.contexts.x, work.pipeline.problem, work.config
@@ -43,7 +43,7 @@ def plan(work: Work, folder: Path) -> list[str]:
         lines.append(f"Generative model: {model}, {work.question.plausibility}")
     lines.append(
         f"Would explain {counted(len(x) - done, 'row')} in batches of up to "
-        f"{max(map(len, work.batches))}{f' ({done} are done already)' if done else ''}, and write "
+        f"{max(map(len, work.batches))}{f' ({done} are already done)' if done else ''}, and write "
         f"explanations.parquet, explanations.json, pictures and report.html to {folder}."
     )
     return [*lines, _verdict(work, tried)]

@@ -23,10 +23,10 @@ def build_criterion(
     """The criterion of the chosen rows, with its alternatives.
 
     Arguments:
-        source: which, and where its alternatives come from.
+        source: its name, and where its alternatives come from.
         pipeline: whose decisions may be alternatives.
         contexts: all those of the file, `(N, ...)`.
-        rows: which of them are explained.
+        rows: the rows that are explained.
     """
     kind = source.target
     wanted = _alternatives(source, pipeline, contexts, rows) if kind.contrasts else None

@@ -33,7 +33,7 @@ def read_contexts(
     Arguments:
         source: the file.
         features: what is known of them.
-        pipeline: that reads them.
+        pipeline: the pipeline that reads them.
         generative: a model that may declare their shape.
     """
     shape = getattr(generative, "context_shape", None)
@@ -50,7 +50,7 @@ def read_more(source: ReferenceSource, like: Contexts, pipeline: Pipeline) -> Te
     Arguments:
         source: the file.
         like: the contexts that they go with.
-        pipeline: that reads them.
+        pipeline: the pipeline that reads them.
     """
     try:
         return like.alike(_table(source.file, like.features, None)[0], pipeline)
@@ -78,7 +78,7 @@ def _table(path: Path, features: Features, label: str | None) -> tuple[Any, list
     names = None if features.names is None else tuple(features.names)
     picked = select(table, names, path)
     left = [str(column) for column in table.columns if str(column) not in picked.columns]
-    notes = [f"{path.name}: left out, as no feature: {', '.join(left)}"] if left else []
+    notes = [f"{path.name}: left out, not a feature: {', '.join(left)}"] if left else []
     return picked, labels, notes
 
 
@@ -93,7 +93,7 @@ def _batch(array: np.ndarray[Any, Any], path: Path) -> np.ndarray[Any, Any]:
 
 
 def _labels(table: pd.DataFrame, label: str, path: Path) -> list[Any]:
-    """What rows are called: the values of a column, which is no feature."""
+    """What rows are called: the values of a column, which is not a feature."""
     if label not in table.columns:
         names = [str(column) for column in table.columns]
         raise InputError(f"{path}: {nearest('column', label, names)}")
@@ -106,7 +106,7 @@ def chosen_rows(source: TableSource, total: int) -> list[int]:
     """The numbers of the rows that are meant.
 
     Arguments:
-        source: which ones.
+        source: where they come from.
         total: how many the file has.
     """
     rows = source.rows

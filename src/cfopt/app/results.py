@@ -28,10 +28,10 @@ def write_results(
     """Write explanations.parquet, explanations.json, pictures and report.html, each whole.
 
     Arguments:
-        explanation: of all rows.
-        work: that it explains.
-        folder: where to.
-        seconds: that all rows took.
+        explanation: the explanation of all rows.
+        work: the work that it explains.
+        folder: where to write.
+        seconds: the time that all rows took.
 
     Yields a line about each.
     """
@@ -47,11 +47,11 @@ def write_results(
     report = _write_report(explanation, work, folder, seconds)
     yield from _write_pictures(explanation, work.config.tables.output.pictures, folder / "pictures")
     yield explanation.summary()
-    yield f"{report} tells it all; the rest is in {folder}."
+    yield f"{report} is the report; everything else is in {folder}."
 
 
 def _write_pictures(explanation: Explanation, most: int, folder: Path) -> Iterator[str]:
-    """Draw some rows; a picture that fails costs nothing but itself, and a line."""
+    """Draw some rows; one that fails is skipped, with a line that says so."""
     import matplotlib.pyplot as plt
 
     drawn = _drawn(explanation, most)
@@ -116,14 +116,14 @@ def _write_report(explanation: Explanation, work: Work, folder: Path, seconds: f
 
 
 def search_in_words(work: Work) -> str:
-    """The search's name, and the knobs that were set."""
+    """The search's name, and its settings."""
     knobs = [f"{key} = {value}" for key, value in work.config.content.get("search", {}).items()]
     set_knobs = ", ".join(k for k in knobs if not k.startswith(("kind = ", "class = ")))
     return type(work.question.search).__name__ + (f" ({set_knobs})" if set_knobs else "")
 
 
 def told(work: Work) -> dict[str, str]:
-    """What a reader of the report may want to know of the run."""
+    """What a reader of the report may want to know about the run."""
     config = work.config
     sources = {
         "Configuration": config.path.name,

@@ -30,12 +30,12 @@ _EVERY = 5.0
 def run(work: Work, folder: Path, console: Console) -> Explanation:
     """Explain all rows that are not explained yet, and write the results of all.
 
-    A batch is a file, written whole: a run that was stopped or killed goes on with what is there.
+    A batch is a file, written whole: a run that was stopped or killed resumes with what is there.
 
     Arguments:
         work: what to explain.
-        folder: for everything; one that holds another run is refused.
-        console: where to show how far it is: a bar in a terminal, else lines.
+        folder: where everything is written; one that holds another run is refused.
+        console: where to show progress: a bar in a terminal, else lines.
     """
     try_out(work)
     claim(folder, work.settings, kind=KIND, room=room_for(work))
@@ -50,7 +50,7 @@ def try_out(work: Work) -> Explanation:
             return work.trial(rows)
         except InputError:  # the question itself cannot be posed
             raise
-        # Any: the user's models run here. If it is one row's fault, the others shall be explained.
+        # Any: the user's models run here. If it is one row's fault, the others are still explained.
         except (Exception, SystemExit):
             found, failed = each_alone(work, rows, work.trial)
             if failed == len(rows):
@@ -59,12 +59,12 @@ def try_out(work: Work) -> Explanation:
 
 
 class _Run:
-    """One go at the batches that are not done."""
+    """One pass over the batches that are not done."""
 
     def __init__(self, work: Work, folder: Path, console: Console) -> None:
         self.work, self.folder, self.parts = work, folder, folder / "parts"
         self.to_do = [rows for rows in work.batches if not part_file(folder, rows).exists()]
-        # Read now: damage is told before hours are spent.
+        # Read now: damage is reported before hours are spent.
         self._read([rows for rows in work.batches if rows not in self.to_do])
         sizes = [len(rows) for rows in self.to_do]
         self.pace = Pace([float(size) for size in sizes])
@@ -76,7 +76,7 @@ class _Run:
             self.parts.mkdir(exist_ok=True)
             with self.display:
                 if len(self.to_do) < len(self.work.batches):
-                    self.display.say(f"{self._done()} of {len(self.work)} rows are done already.")
+                    self.display.say(f"{self._done()} of {len(self.work)} rows are already done.")
                 for note in self.work.notes:
                     self.display.say(note)
                 for rows in self.to_do:
@@ -121,11 +121,11 @@ class _Run:
         return sum(len(rows) for rows in self.work.batches if part_file(self.folder, rows).exists())
 
     def _kept(self) -> str:
-        """What is not lost, and how to go on."""
+        """What is not lost, and how to resume."""
         left = f" (about {duration(self.pace.left)} left)" if self.display.count else ""
         return (
             f"{self._done()} of {len(self.work)} rows are done and kept in {self.folder}; the same "
-            f"command goes on with them{left}."
+            f"command resumes{left}."
         )
 
 
@@ -135,14 +135,14 @@ def part_file(folder: Path, rows: range) -> Path:
 
 
 def room_for(work: Work) -> int:
-    """About how many bytes the results take, at most."""
+    """About the most bytes that the results take."""
     problem = work.pipeline.problem
     numbers = 3 * work.contexts.x[0].numel() + 3 * problem.num_columns + 2 * problem.num_costs
     return _AT_LEAST + _BYTES * numbers * len(work)
 
 
 def results_folder(config: Config, out: Path | None) -> Path:
-    """Where results go: where the command says, else the configuration."""
+    """Where results go: as the command says, else as configured."""
     folder = config.folder if out is None else out
     if folder.resolve() == config.path.parent.resolve():
         raise InputError(f"{folder} holds the configuration. Pass a folder of its own with --out.")

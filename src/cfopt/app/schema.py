@@ -41,7 +41,7 @@ from cfopt.proximity import Proximity
 from cfopt.registry import Registry
 from cfopt.search import Search
 
-#: What pydantic's complaints about a type come down to.
+#: What pydantic's complaints about a type mean.
 _NEEDS = {
     "string_type": "text",
     "bool_type": "true or false",
@@ -194,7 +194,7 @@ def _plain(hint: Any) -> Any:
 
 
 def member(kind: type[Enum], given: Any, info: ValidationInfo) -> Any:
-    """The member of an Enum with this value, whatever its case."""
+    """The member of an Enum with this value, regardless of case."""
     found = next((one for one in kind if str(one.value).lower() == str(given).lower()), None)
     if found is None:
         choices = [str(one.value) for one in kind]
@@ -209,7 +209,7 @@ def build(known: Registry, default: type | None, given: Any, info: ValidationInf
 
     Arguments:
         known: the names that `kind` can be.
-        default: what is meant without either.
+        default: the kind without either.
         given: the table; a text alone is its kind.
         info: pydantic's, with the trust in its context.
     """

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from cfopt.errors import MissingExtraError
 
-#: Where a package says what `cfopt reproduce` shall call, under this name.
+#: Where a package says what `cfopt reproduce` calls, under this name.
 GROUP, NAME = "cfopt.studies", "paper"
 
 

@@ -32,7 +32,7 @@ def read_table(path: Path) -> pd.DataFrame | np.ndarray[Any, Any]:
         raise InputError(f"{path} needs to be one of {', '.join(readers)}.")
     try:
         table: pd.DataFrame | np.ndarray[Any, Any] = reader(path)
-    # Any: each reader has errors of its own, and a damaged file may raise whatever.
+    # Any: each reader has errors of its own, and a damaged file may raise anything.
     except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InputError(f"{path} cannot be read: {reason}") from error
@@ -56,9 +56,9 @@ def read_numbers(path: Path, names: tuple[str, ...] | None = None) -> np.ndarray
     """A file as an array of numbers: tables have a row for each line, `(rows, columns)`.
 
     Arguments:
-        path: of the file.
-        names: of the columns in their order; a table that has some of them is read by name, any
-            other one as it stands.
+        path: the file to read.
+        names: the names of the columns, in order; a table that has some of them is read by name,
+            any other as it stands.
     """
     table = read_table(path)
     if isinstance(table, pd.DataFrame):
@@ -81,9 +81,9 @@ def select(table: pd.DataFrame, names: tuple[str, ...] | None, path: Path) -> pd
     """The columns of some names in their order, all of them by default; numbers only.
 
     Arguments:
-        table: of all columns.
-        names: of the features; None for every column.
-        path: of the file, for messages.
+        table: the table with all its columns.
+        names: the names of the features; None for every column.
+        path: the name of the file, for messages.
     """
     table = table.rename(columns=str)
     if names is not None:

@@ -26,13 +26,13 @@ from cfopt.predictors import MSE, SPOPlus, fit
 
 @dataclass(frozen=True)
 class Trained:
-    """What training came to.
+    """The outcome of training.
 
     Arguments:
-        path: of the weights.
-        rows: contexts that were learnt from, the validation part aside.
+        path: the file of weights.
+        rows: the number of contexts learnt from, not counting those held out.
         loss: the best validation loss.
-        warnings: what the training has to say of its own.
+        warnings: warnings of the training.
     """
 
     path: Path
@@ -54,7 +54,7 @@ def train_model(
 
     Arguments:
         config: class and arguments of the model, and the data.
-        to: a safetensors file that is not there yet.
+        to: a safetensors file that does not exist yet.
         generative: whether to train the VAE instead of the predictor.
         on_epoch: called with the number of each epoch and its validation loss.
     """
@@ -98,9 +98,9 @@ def _train(
 
 def _check_target(to: Path) -> None:
     if to.suffix != ".safetensors":
-        raise InputError(f"--to needs a file that ends with .safetensors, got {to}.")
+        raise InputError(f"--to needs a file name that ends with .safetensors, got {to}.")
     if to.exists():
-        raise InputError(f"{to} is there already. Pass another file with --to.")
+        raise InputError(f"{to} already exists. Pass another file with --to.")
     check_room(to.absolute().parent, 0)
 
 
@@ -116,10 +116,10 @@ class _Lesson:
     """What is learnt from, and how.
 
     Arguments:
-        config: for the models.
+        config: the configuration of the models.
         plan: epochs, learning rate and so on.
         contexts: all of them, `(N, ...)`.
-        learnt, judged: which of them are learnt from, and held out.
+        learnt, judged: the rows to learn from, and those held out.
         told: called with the number of each epoch and its validation loss.
     """
 
@@ -189,7 +189,7 @@ def _contexts(path: Path | None, features: Features) -> Tensor:
 
 
 def _module(config: Config, *, with_weights: bool = True) -> nn.Module:
-    """The predictor as a module; what its owner declares of it has nothing to do with weights."""
+    """The predictor as a module; what its owner declares about it does not affect weights."""
     source = config.tables.predictor.model_copy(update={"affine": False})
     with config.at("predictor"):
         model = build_predictor(source, config.trust, with_weights=with_weights)

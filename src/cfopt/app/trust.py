@@ -49,8 +49,8 @@ class Trust:
     """Whether the user trusts what the configuration names.
 
     Arguments:
-        given: with `--trust`.
-        folder: of the configuration, where modules of the user's own are looked for.
+        given: whether `--trust` was passed.
+        folder: the folder of the configuration, where the user's own modules are looked for.
     """
 
     given: bool
@@ -60,7 +60,7 @@ class Trust:
         """Raise InputError unless trusted.
 
         Arguments:
-            what: it is, with its reason, such as "m.pt is a pickle, which can execute code".
+            what: a statement with its reason, such as "m.pt is a pickle, which can execute code".
         """
         if not self.given:
             raise InputError(f"{what}. If you trust it, pass --trust.")

@@ -38,7 +38,7 @@ class Work:
     """Contexts and everything else that `explain` takes.
 
     Arguments:
-        config: that all this was built from.
+        config: the configuration that all this was built from.
         contexts: those to explain, `(B, ...)`, with names and labels.
         pipeline: predictor and problem.
         question: what is asked, of all rows.
@@ -95,7 +95,7 @@ class Work:
 
 @contextmanager
 def placed(config: Config) -> Iterator[None]:
-    """The user's models and solvers run within: what they raise is told with its place."""
+    """The user's models and solvers run within: what they raise is reported with its place."""
     try:
         yield
     except InputError as error:

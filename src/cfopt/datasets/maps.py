@@ -1,4 +1,4 @@
-"""Images of terrain with what their cells cost to visit, and the best ways across."""
+"""Images of terrain, what their cells cost to visit, and the best routes across."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Maps:
 
     Arguments:
         images: uint8, channels first, `(N, 3, H, W)`.
-        costs: of visiting each cell, row by row, float32, `(N, rows * cols)`.
+        costs: the cost of visiting each cell, row by row, float32, `(N, rows * cols)`.
         paths: 1 where the cheapest path passes, else 0, float32, `(N, rows * cols)`.
         rows, cols: the cells of each map.
         sources, targets: each map's start and goal as (row, column), long, `(N, 2)`; None for the
@@ -79,7 +79,7 @@ class Maps:
         """The images as a predictor reads them: float32 in [0, 1], `(B, 3, H, W)`.
 
         Arguments:
-            rows: which maps; all of them take four times the memory of `images`.
+            rows: the maps to take; all of them take four times the memory of `images`.
         """
         return self[rows].images.to(torch.float32) / 255
 

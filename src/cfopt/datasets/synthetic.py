@@ -35,9 +35,9 @@ def grid(
     Arguments:
         count, features: N and p.
         rows, cols: the grid.
-        degree: of the polynomial.
+        degree: the degree of the polynomial.
         noise: half-width of the uniform factor around 1.
-        seed: of PyEPO's generator.
+        seed: the seed of PyEPO's generator.
     """
     contexts, costs = _pyepo().shortestpath.genData(
         count, features, (rows, cols), deg=degree, noise_width=noise, seed=seed
@@ -60,7 +60,7 @@ def knapsack(
 
     Arguments:
         count, features, items: N, p and n.
-        resources, capacity: how many constraints, and the limit of each.
+        resources, capacity: the number of constraints, and the limit of each.
         degree, noise, seed: as for `grid`.
     """
     weights, contexts, values = _pyepo().knapsack.genData(

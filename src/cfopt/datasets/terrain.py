@@ -1,4 +1,4 @@
-"""Maps in the manner of the Warcraft data set, generated: terrain, what it costs, the best way."""
+"""Generated maps in the style of the Warcraft data set: terrain, its costs, the best route."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ class Terrain:
             )
 
     def generate(self, count: int, seed: int = 0) -> Maps:
-        """As many maps as asked for; the first ones of a seed are always the same.
+        """So many maps; the first ones of a seed are always the same.
 
         Arguments:
             count: how many.
-            seed: of the random fields.
+            seed: the seed of the random fields.
         """
         if count < 1 or seed < 0:
             raise InputError(f"generate needs count >= 1 and seed >= 0, got {count} and {seed}.")

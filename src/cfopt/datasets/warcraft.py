@@ -97,7 +97,7 @@ def load_npz(path: str | os.PathLike[str], pair: tuple[int, int] | None = None) 
 
     Arguments:
         path: the `.npz` file.
-        pair: which target and which of its sources to take of each map, where there are several;
+        pair: the target, and the one of its sources, to take of each map where there are several;
             all by default, which repeats each map T S times.
     """
     stored = _unzip(Path(path).expanduser())
@@ -198,7 +198,7 @@ def _unzip(file: Path) -> dict[str, _Stored]:
                     f"{file} needs the arrays {', '.join(_ARRAYS)}, got "
                     f"{', '.join(archive.files) or 'none'}. Save it again with these names."
                 )
-            # what is no array comes as bytes, and is refused with the wrong kinds of numbers
+            # what is not an array comes as bytes, and is refused with the wrong kinds of numbers
             return {n: _Stored(f"{n} of {file}", np.asarray(archive[n])) for n in _ARRAYS}
     except InputError:
         raise

@@ -57,7 +57,7 @@ def shown_of(panel: Panel) -> str:
         return f"Bars and numbers: the value of each item{which}."
     if not differ:
         return "The two do not differ."
-    more = f", the {shown} dearest of {differ}" if differ > shown else ""
+    more = f", the {shown} most expensive of {differ}" if differ > shown else ""
     return f"Where the two differ{more}; on the right the price of each."
 
 

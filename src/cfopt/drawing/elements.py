@@ -7,7 +7,7 @@ from unicodedata import combining, east_asian_width
 
 from markupsafe import Markup, escape
 
-#: Widths of letters as parts of the font's size, in the widest of the usual fonts.
+#: Widths of letters as fractions of the font's size, in the widest of the usual fonts.
 _NARROW, _USUAL, _BROAD, _FULL = 0.42, 0.64, 0.84, 1.0
 #: What is smaller than this fraction of the numbers around it is their rounding.
 NOISE = 1e-9
@@ -24,7 +24,7 @@ def picture(
     """A picture with a text that stands for it.
 
     Arguments:
-        width, height: of its coordinates; the page says how large it is shown.
+        width, height: the range of its coordinates; the page says how large it is shown.
         label: what is seen, for those who cannot see it.
         parts: its elements, the lowest first.
         kind: the class by which the page styles it.
@@ -105,7 +105,7 @@ def signed(words: str) -> str:
 
 
 def quiet(value: float, largest: float) -> float:
-    """A value, 0 where it is only rounding beside the largest of the numbers around it."""
+    """A value, or 0 if it is mere rounding compared with the largest number around it."""
     return 0.0 if abs(value) <= NOISE * largest else value
 
 

@@ -165,11 +165,11 @@ def draw_routes(axes: Axes, scene: Cells, strong: Line, *weak: Line, size: float
     """Paths on a map, one in the foreground and thin ones, with start and goal.
 
     Arguments:
-        axes: where; in the coordinates of the cells.
+        axes: where to draw, in the coordinates of the cells.
         scene: the map.
         strong: the path in the foreground.
         weak: those to compare it with, dashed.
-        size: of lines and marks; 1 for a panel of 3.5 inches.
+        size: the size of lines and marks; 1 for a panel of 3.5 inches.
     """
     width = size * min(4.0, 70 / max(scene.size))
     # Halos lie below all the lines, or one would cut the other where they meet.

@@ -1,8 +1,8 @@
 """The colours of every picture and page, by day and in the dark.
 
-Decisions have Okabe and Ito's hues, which colour-blind readers can tell apart, in shades that are
+Decisions have Okabe and Ito's hues, which colour-blind readers can distinguish, in shades that are
 legible as text on paper; thick and dashed lines, filled and outlined bars say the same without
-colour. Costs are grey, the darker the dearer, so that decisions keep the colours to themselves.
+colour. Costs are grey, darker where higher, so that decisions keep the colours to themselves.
 """
 
 from __future__ import annotations

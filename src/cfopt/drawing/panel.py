@@ -32,7 +32,7 @@ class Panel:
 
     Arguments:
         scene: what decisions look like.
-        prices: of each entry, `(m,)`.
+        prices: the price of each entry, `(m,)`.
         strong: the decision in the foreground.
         weak: those to compare it with.
         low, high: the range of prices, shared by the panels of a task.
@@ -69,7 +69,7 @@ class Panel:
         """The entries that are drawn as bars.
 
         Of items those that either decision takes come first, in their own order; else those in
-        which the two differ, the dearest first.
+        which the two differ, the most expensive first.
         """
         strong, weak = self.strong.decision, self.beside.decision
         if self.items:

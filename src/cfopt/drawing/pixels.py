@@ -67,7 +67,7 @@ def encoded(image: Image.Image, kind: str, **options: Any) -> str:
     Arguments:
         image: the image.
         kind: "png" or "jpeg".
-        options: of that format, for Pillow.
+        options: Pillow's options for that format.
     """
     file = BytesIO()
     image.save(file, kind, **options)

@@ -1,4 +1,4 @@
-"""What a generative model is: a way from contexts to codes, and back."""
+"""What a generative model is: a map from contexts to codes, and back."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def check_generative(model: object, x: Tensor) -> None:
 
 
 class _Method:
-    """A method of the user's, whose failures are told as what they are."""
+    """A method of the user's model, with its failures reported as such."""
 
     def __init__(self, owner: str, name: str, function: Callable[[Tensor], Tensor]) -> None:
         self.title, self._function = f"{owner}.{name}", function

@@ -1,4 +1,4 @@
-"""A run of training on disk: all that it needs to go on, and what tells it from other runs."""
+"""A run of training on disk: all that it needs to resume, and what identifies it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Snapshot:
         best: those of the best epoch so far.
         adam: the optimiser's moments, by number of the parameter and name: "0.exp_avg".
         generator: the state of the random numbers.
-        history: what each epoch came to.
+        history: the report of each epoch.
     """
 
     now: dict[str, Tensor]
@@ -37,10 +37,10 @@ class Snapshot:
 
 
 class Checkpoint:
-    """A file from which a run of training goes on, that run and no other.
+    """A file from which a run of training resumes, that run and no other.
 
     Arguments:
-        path: of the file.
+        path: the file to write and to resume from.
         settings: what must be the same for that, as JSON can hold it.
         data: what must be the same to the last bit; only digests of them are stored.
     """
@@ -61,7 +61,7 @@ class Checkpoint:
         if differences:
             raise InputError(
                 f"The checkpoint {self.path} belongs to something else: {differences}. Pass the "
-                "same data, model, settings and predictor as then, or another file."
+                "same data, model, settings and predictor as before, or another file."
             )
         try:
             return Snapshot(
@@ -88,16 +88,16 @@ class Checkpoint:
         weights.write(self.path, tensors, {"history": history, "configuration": configuration})
 
     def misfit(self, reason: object) -> InputError:
-        """The error for a file that claims to be of this run and cannot be."""
+        """The error for a file that claims to belong to this run but cannot."""
         return InputError(
             f"The checkpoint {self.path} is damaged, or of another version of cfopt: {reason}. "
-            "Remove it to start anew."
+            "Delete it to start again."
         )
 
     def _differences(self, theirs: object) -> Iterator[str]:
-        """What tells the run of the file from this one, in words."""
+        """How the run of the file differs from this one, in words."""
         if not isinstance(theirs, dict):
-            yield "it is no checkpoint of training"
+            yield "it is not a checkpoint of training"
             return
         for name, ours in self._settings.items():
             then = theirs.get(name)

@@ -30,8 +30,8 @@ class Terms(NamedTuple):
             1/2 |x - d(z)|^2 + weight KL + alpha |phi(x) - phi(d(z))|^2
 
         Arguments:
-            alpha: what costs count; 0 is the plain VAE.
-            weight: of the divergence, below 1 while training warms up.
+            alpha: the weight of costs; 0 is the plain VAE.
+            weight: the weight of the divergence, below 1 while training warms up.
         """
         return 0.5 * self.reconstruction + weight * self.divergence + alpha * self.costs
 
@@ -56,7 +56,7 @@ def terms(
         x: contexts, `(B, ...)`.
         predictor: phi, if costs count.
         costs: `phi(x)` where it is known already, `(B, n)`.
-        generator: of the sample.
+        generator: the random numbers of the sample.
     """
     codes = vae.distribution(x)
     decoded = vae.decode(codes.sample(generator))

@@ -1,4 +1,4 @@
-"""What a generative model can encode and decode; anything else is refused in words."""
+"""What a generative model can encode and decode; anything else is refused with an explanation."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def check_contexts(
     dtype: torch.dtype,
     value_range: tuple[float, float] | None = None,
 ) -> None:
-    """Raise InputError unless contexts are such as a model was built for.
+    """Raise InputError unless a model was built for such contexts.
 
     Arguments:
-        model: who asks.
+        model: the model that asks.
         x: contexts, `(B, ...)`.
-        shape: that one context must have.
-        dtype: that of the model's weights.
+        shape: the shape that one context must have.
+        dtype: the type of the model's weights.
         value_range: the least and the largest value there may be; None for any.
     """
     owner = type(model).__name__

@@ -17,7 +17,8 @@ from cfopt.images import as_floats
 _EXACT = 2000
 #: Contexts that are turned into float64 at once.
 _AT_ONCE = 512
-#: Directions in which the data vary less than this are none: relative to the first, to the mean.
+#: Directions in which the data vary less than this do not count: relative to the first, to the
+#: mean.
 _RANK, _ROUNDING = 1e-6, 1e-12
 #: Of the iteration for larger data: directions beyond those wanted, and passes over the data.
 _SPARE, _PASSES = 16, 8
@@ -94,7 +95,7 @@ class PCA(nn.Module):
         return model.to(contexts.device).eval()
 
     def settings(self) -> dict[str, Any]:
-        """The arguments that build this model anew, components aside."""
+        """The arguments that rebuild this model, without its components."""
         return {"context_shape": list(self.context_shape), "latent_dim": self.latent_dim}
 
     def encode(self, x: Tensor) -> Tensor:
@@ -145,7 +146,7 @@ def _exact(data: _Centred, count: int) -> tuple[Tensor, Tensor]:
     centred = torch.cat(list(data.parts()))
     variances, vectors = torch.linalg.eigh(centred @ centred.T / (data.rows - 1))
     variances, vectors = variances.flip(0)[:count], vectors.flip(1)[:, :count]
-    # Where nothing varies there is no direction; the caller sees it by the variance.
+    # Where nothing varies there is no direction; the variance shows that to the caller.
     return nn.functional.normalize(vectors.T @ centred, dim=1, eps=1e-300), variances
 
 

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class ProgressBar:
-    """Shows epochs, the time left, and what the last epoch came to.
+    """Shows epochs, the time left, and the result of the last epoch.
 
         with ProgressBar("alpha = 2", epochs=30) as bar:
             train(vae, contexts, validation, training, on_progress=bar)
 
     Arguments:
         title: what is trained.
-        epochs: at most.
+        epochs: the most epochs to train.
         console: where to show it; the terminal by default.
     """
 

@@ -29,8 +29,8 @@ def load_published(path: str | Path, height: int = 96, width: int = 96) -> Convo
         safetensors.torch.save_file(state, "vae.safetensors")
 
     Arguments:
-        path: of the converted file.
-        height, width: of the images; the authors' are 96 x 96.
+        path: the converted file.
+        height, width: the size of the images; the authors' are 96 x 96.
     """
     stored, _ = read(path)
     tensors = {_ours(name): value for name, value in stored.items()}

@@ -1,4 +1,4 @@
-"""What is told of training while it runs."""
+"""What is reported of training while it runs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Epoch:
-    """What an epoch came to; means over rows.
+    """The result of an epoch; means over rows.
 
     Arguments:
-        number: from 1.
-        loss: of the training data.
-        validation: loss of the validation data, with the divergence counted fully.
-        reconstruction: squared error of the validation data.
-        divergence: of the validation data.
+        number: the number of the epoch, from 1.
+        loss: the loss on the training data.
+        validation: the loss on the validation data, with the full weight of the divergence.
+        reconstruction: the squared error on the validation data.
+        divergence: the divergence on the validation data.
         costs: squared error of their predicted costs; 0 where costs do not count.
         active: how many latents carry information.
     """

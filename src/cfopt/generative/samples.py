@@ -22,7 +22,7 @@ class Samples:
     """Contexts of one purpose, checked before any training.
 
     Arguments:
-        name: of the purpose, for messages.
+        name: the name of the purpose, for messages.
         contexts: `(N, ...)`; uint8 images are turned into floats batch by batch.
         vae: what they are for.
         predictor: phi, if costs count.

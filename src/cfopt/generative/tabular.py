@@ -64,7 +64,7 @@ class TabularVAE(VAE):
         return self
 
     def settings(self) -> dict[str, Any]:
-        """The arguments that build this model anew."""
+        """The arguments that rebuild this model."""
         return dict(self._settings)
 
     def decode(self, z: Tensor) -> Tensor:

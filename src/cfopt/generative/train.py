@@ -29,13 +29,13 @@ class Training:
     """How to train.
 
     Arguments:
-        alpha: what costs count (Eq. 8); 0 is the plain VAE.
-        epochs: at most.
-        learning_rate: of Adam at first; it falls to a twentieth along a cosine.
+        alpha: the weight of costs (Eq. 8); 0 is the plain VAE.
+        epochs: the most epochs to train.
+        learning_rate: Adam's first learning rate; it falls to a twentieth along a cosine.
         batch_size: contexts in a step.
-        warm_up: epochs over which the divergence comes to count fully.
+        warm_up: epochs over which the divergence reaches its full weight.
         patience: epochs without a better validation loss that end the training.
-        seed: of batches and samples.
+        seed: the seed of batches and samples.
     """
 
     alpha: float = 0.0
@@ -71,7 +71,7 @@ def train(
     checkpoint: str | Path | None = None,
     on_progress: Callable[[Batch | Epoch], None] | None = None,
 ) -> list[Epoch]:
-    """Train a VAE in place, and return what each epoch came to.
+    """Train a VAE in place, and return the result of each epoch.
 
     However training ends, the VAE has its best weights so far, and is in eval mode.
 
@@ -79,10 +79,10 @@ def train(
         vae: what to train.
         contexts: the data, `(N, ...)`; uint8 images are turned into floats batch by batch.
         validation: data to stop by, `(M, ...)` with M >= 2.
-        training: how.
+        training: the settings.
         predictor: phi, needed for alpha > 0; it is left as it is.
-        checkpoint: a file to which the state is written after each epoch. If it is there already,
-            training goes on from it.
+        checkpoint: a file to which the state is written after each epoch. If it exists,
+            training resumes from it.
         on_progress: called after each batch and each epoch.
     """
     run = _Run(vae, contexts, validation, training or Training(), predictor)
@@ -154,7 +154,7 @@ class _Run:
 
     @property
     def idle(self) -> int:
-        """Epochs since the best one, those of the warm-up aside."""
+        """Epochs since the best one, not counting the warm-up."""
         since = max(self.training.warm_up, self.best_epoch.number if self.history else 0)
         return max(0, len(self.history) - since)
 
@@ -230,7 +230,7 @@ class _Run:
         return 4 * sum(value.nbytes for value in self.best.values()) + 100_000
 
     def settings(self) -> dict[str, Any]:
-        """What must be the same for training to go on, beside the data."""
+        """What must be the same for training to resume, besides the data."""
         return {
             "model": type(self.vae).__name__,
             "settings": self.vae.settings(),
@@ -246,7 +246,7 @@ class _Run:
         }
 
     def snapshot(self) -> Snapshot:
-        """Everything that is needed to go on."""
+        """Everything that is needed to resume."""
         moments = self.optimiser.state_dict()["state"]
         return Snapshot(
             now=self._weights(),
@@ -257,7 +257,7 @@ class _Run:
         )
 
     def restore(self, file: Checkpoint) -> None:
-        """Go on where a checkpoint was written, if it was."""
+        """Resume where a checkpoint was written, if there is one."""
         found = file.read()
         if found is None:
             return

@@ -52,15 +52,15 @@ class VAE(nn.Module, ABC):
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """The arguments that build this model anew."""
+        """The arguments that rebuild this model."""
 
     def check_contexts(self, x: Tensor) -> None:
-        """Raise InputError unless contexts are such as this model was built for, `(B, ...)`."""
+        """Raise InputError unless this model was built for such contexts, `(B, ...)`."""
         dtype = next(self.parameters()).dtype
         check_contexts(self, x, self.context_shape, dtype, self.value_range)
 
     def distribution(self, x: Tensor) -> Gaussian:
-        """What codes a context may have: `(B, ...) -> (B, n), (B, n)`."""
+        """The codes that a context may have: `(B, ...) -> (B, n), (B, n)`."""
         self.check_contexts(x)
         mean, log_variance = self.encoder(self._seen(x)).chunk(2, dim=1)
         return Gaussian(mean, log_variance)
@@ -96,7 +96,7 @@ class ConvolutionalVAE(VAE):
 
     Arguments:
         latent_dim: n_z.
-        height, width: of the images, multiples of 16.
+        height, width: the size of the images, multiples of 16.
     """
 
     value_range = (0.0, 1.0)
@@ -140,7 +140,7 @@ class ConvolutionalVAE(VAE):
         )
 
     def settings(self) -> dict[str, Any]:
-        """The arguments that build this model anew."""
+        """The arguments that rebuild this model."""
         _, height, width = self.context_shape
         return {"latent_dim": self.latent_dim, "height": height, "width": width}
 
@@ -156,7 +156,7 @@ class CompactVAE(VAE):
         latent_dim: n_z.
         rows, cols: the cells of a map.
         cell: pixels along the side of a cell.
-        channels: how many the encoder has; the decoder has twice as many.
+        channels: the channels of the encoder; the decoder has twice as many.
     """
 
     value_range = (0.0, 1.0)
@@ -208,7 +208,7 @@ class CompactVAE(VAE):
         )
 
     def settings(self) -> dict[str, Any]:
-        """The arguments that build this model anew."""
+        """The arguments that rebuild this model."""
         return dict(self._settings)
 
 

@@ -63,7 +63,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Nearest:
-    """What a master problem says.
+    """The answer of a master problem.
 
     Arguments:
         u: the cheapest change, `(p,)`; None if there is none, or it was not found.
@@ -87,7 +87,7 @@ def proved_bound(system: System, norm: Norm, tree: Tree, grid: Grid | None = Non
         radius = system.radius(tree.multipliers)
         if radius == 0:
             return bound
-        # What is nowhere within a radius is at least that far away.
+        # No answer lies within the radius, so the nearest is at least that far away.
         return np.inf if system.refutes(tree.multipliers) else max(bound, radius**norm.power)
     if grid is None or not grid.integer[tree.feature]:
         return 0.0  # only a whole number has nothing between at and at + 1
@@ -111,7 +111,7 @@ class Master:
     Arguments:
         system: the limits on u.
         norm: what to minimise.
-        grid: which entries are whole numbers, if any.
+        grid: a flag for each entry that is a whole number, if any.
         deadline: when to give up branching, by `time.monotonic`.
     """
 

@@ -1,4 +1,4 @@
-"""The two norms that exact searches minimise: how to find the nearest point, and to bound it."""
+"""The two norms that exact searches minimise: finding the nearest point, and bounding it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from cfopt.types import Array
 
 #: How far, at most, a solver's answer may break a limit: rows have norm 1.
 _BREACH = 1e-7
-#: By what part of the cost an answer may be above its bound.
+#: By what fraction of the cost an answer may be above its bound.
 _GAP = 1e-8
-#: From how many features on it pays to work in the span of the normals.
+#: The number of features from which it pays to work in the span of the normals.
 _WIDE = 200
 #: DAQP's infinity.
 _OPEN = 1e30
@@ -41,11 +41,11 @@ class Norm(ABC):
 
     @abstractmethod
     def attempts(self, system: System) -> Iterator[Optimum | None]:
-        """What one solver after the other takes the cheapest change for."""
+        """What each solver in turn takes to be the cheapest change."""
 
     @abstractmethod
     def bound(self, system: System, multipliers: Array) -> float:
-        """What every solution costs at least, whatever the multipliers."""
+        """A lower bound on the cost of every solution, for any multipliers."""
 
     def nearest(self, system: System) -> tuple[Optimum, float] | None:
         """The cheapest solution of a system, and the bound that its multipliers prove.

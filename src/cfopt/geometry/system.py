@@ -24,10 +24,10 @@ class HalfSpaces:
     Arguments:
         normals: `(C, p)`.
         limits: `(C,)`.
-        rounding: by how much a limit should be undercut, so that rounding elsewhere does not break
-            it, `(C,)`. Solutions respect it where they can; proofs do without.
-        doubt: to within what the limits are known, `(C,)`.
-        grain: to within what the entries of the normals are known, `(C,)`.
+        rounding: the most that each limit should be undercut, so that rounding elsewhere does not
+            break it, `(C,)`. Solutions respect it where they can; proofs do without.
+        doubt: the uncertainty of the limits, `(C,)`.
+        grain: the uncertainty of the entries of the normals, `(C,)`.
     """
 
     normals: Array
@@ -62,7 +62,7 @@ class System:
         matrix: `(k, p)`; each row has norm 1, or is 0.
         rows: row_lower, row_upper, and rounding, doubt and grain as in `HalfSpaces`, `(5, k)`.
         plain: whether there are half-spaces only: no bounds, no lower limits.
-        leeway: by how much rows may be broken all the same, if at all.
+        leeway: the most by which rows may be broken all the same, if at all.
     """
 
     lower: Array
@@ -160,7 +160,7 @@ class System:
     def combine(self, multipliers: Array) -> tuple[Array, float]:
         """One inequality that follows from the rows: `g @ u <= c`.
 
-        Whatever the multipliers are it does follow: those on a limit that is not there are dropped.
+        It follows for any multipliers: those on a limit that does not exist are dropped.
         """
         if self.plain:
             above = np.maximum(multipliers, 0.0)
@@ -183,7 +183,7 @@ class System:
         return np.where(np.isfinite(self.rows[:2]), self.rows[:2], 0.0)
 
     def radius(self, multipliers: Array) -> float:
-        """Within which distance of u = 0 the multipliers prove that nothing satisfies the system.
+        """The distance of u = 0 within which the multipliers prove that there is no solution.
 
         With `g @ u <= c` for all solutions: where the bounds are finite, g u has a least value;
         along the others it falls by at most `|g| |u|`. 0 proves nothing.
@@ -271,7 +271,7 @@ class System:
 
 
 def _lengths(matrix: Array) -> Array:
-    """By what rows are divided to have norm 1, `(k, p) -> (k,)`; 1 where they are 0."""
+    """The divisors that give rows norm 1, `(k, p) -> (k,)`; 1 where they are 0."""
     norm: Array = np.sqrt(np.square(matrix).sum(axis=1))
     norm[norm == 0] = 1.0
     return norm

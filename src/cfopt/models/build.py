@@ -22,9 +22,9 @@ def build(folder: Path, scratch: Path, maps: int, epochs: int, console: Console)
 
     Arguments:
         folder: where weights and model card go.
-        scratch: for checkpoints, from which a run that was stopped goes on.
-        maps: how many to train on.
-        epochs: of each VAE, at most.
+        scratch: the folder of checkpoints, from which a run that was stopped resumes.
+        maps: the number of maps to train on.
+        epochs: the most epochs of each VAE.
     """
     for place in (folder, scratch):
         place.mkdir(parents=True, exist_ok=True)

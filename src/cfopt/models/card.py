@@ -1,4 +1,4 @@
-"""What the shipped models are worth, measured on maps that they have not seen: the model card."""
+"""How good the shipped models are, measured on maps that they have not seen: the model card."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Reconstruction:
         costs: squared error of the predicted costs, summed over cells.
         regret: relative regret of the path before reconstruction, by the costs after it.
         true_regret: the same of the truly shortest path.
-        mass: of the thickened sphere, by the prior and by codes.
+        mass: the mass of the thickened sphere, by the prior and by codes.
     """
 
     error: float

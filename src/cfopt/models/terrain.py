@@ -52,7 +52,7 @@ def load_terrain(maps: int = 300, folder: Path = FOLDER) -> TerrainModels:
 
     Arguments:
         maps: how many test maps.
-        folder: of the weights; those of the package by default.
+        folder: the folder of the weights; that of the package by default.
     """
     tests = Terrain().generate(maps, seed=TEST_SEED)
     plain, aware = (

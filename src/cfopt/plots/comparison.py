@@ -28,8 +28,8 @@ def plot_naive_and_plausible(
     """One question answered twice: the map, each answer, and what each changed, magnified (Fig. 2).
 
     Arguments:
-        naive: searched for among all images, of one row.
-        plausible: searched for among the codes of a generative model, of one row.
+        naive: one row, searched for among all images.
+        plausible: one row, searched for among the codes of a generative model.
         path: where to save the picture (PNG, SVG or PDF), if anywhere.
     """
     _check(naive, plausible)

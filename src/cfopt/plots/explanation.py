@@ -67,7 +67,7 @@ def _draw_features(e: Explanation) -> Figure:
         _changes(e, changes)
     if first.scene.has_places:
         handles.append(
-            Line2D([], [], color=COSTS(0.6), linewidth=9, label="costs: darker is dearer")
+            Line2D([], [], color=COSTS(0.6), linewidth=9, label="costs: darker is more expensive")
         )
     figure.legend(handles=handles, loc="lower left", ncols=5, frameon=False, fontsize=9.5)
     return figure

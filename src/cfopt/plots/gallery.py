@@ -27,7 +27,7 @@ def plot_gallery(explanations: Explanation, path: str | Path | None = None) -> F
     """For each row the map before and after, side by side with the path that wins there.
 
     Arguments:
-        explanations: up to 24 rows; 8 are read with ease.
+        explanations: up to 24 rows; up to 8 are easy to read.
         path: where to save the picture (PNG, SVG or PDF), if anywhere.
     """
     e = explanations

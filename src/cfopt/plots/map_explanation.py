@@ -99,7 +99,7 @@ def legend_handles(e: Explanation, *extra: tuple[str, str]) -> list[Line2D]:
     """What the lines and signs of a picture stand for.
 
     Arguments:
-        e: knows what its paths are called.
+        e: the explanation, which knows what its paths are called.
         extra: roles of more paths, and their names.
     """
     factual, other = marks(e)

@@ -71,7 +71,7 @@ def map_scene(e: Explanation, name: str) -> Cells:
 
     Arguments:
         e: the explanation.
-        name: who needs it, for the error.
+        name: the name of the caller, for the error.
     """
     scene = scene_of(e)
     if not has_maps(e) or not isinstance(scene, Cells):
@@ -92,11 +92,11 @@ def height_ratio(scene: Cells) -> float:
 
 
 def reasons(axes: Axes, clash: Clash) -> None:
-    """The limits on the context that take part in a clash, in words."""
+    """The limits on the context that are involved in a clash, in words."""
     axes.set_axis_off()
-    parts = [("Limits that take part", clash.limits), ("Locked, and taking part", clash.locked)]
+    parts = [("Limits involved", clash.limits), ("Locked, and involved", clash.locked)]
     lines = [f"{title}:\n  " + "\n  ".join(_first(names)) for title, names in parts if names]
-    text = "\n\n".join(lines) or "No limit takes part:\nit is so in every context."
+    text = "\n\n".join(lines) or "No limit is involved:\nit is so in every context."
     axes.text(0.05, 0.95, text, va="top", fontsize=10, color=INK, transform=axes.transAxes)
 
 

@@ -37,7 +37,7 @@ class PartialResNet(nn.Module):
         self.maxpool2 = nn.AdaptiveMaxPool2d((self.rows, self.cols))
 
     def settings(self) -> dict[str, Any]:
-        """The arguments that build this network anew."""
+        """The arguments that rebuild this network."""
         return {"rows": self.rows, "cols": self.cols}
 
     def forward(self, x: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ class CompactCNN(nn.Module):
     """A small network at the resolution of cells, for processors rather than graphics cards.
 
     Quarters of a cell are read first, then cells with their borders, then their neighbourhood.
-    Costs are positive, so that no way leads in circles.
+    Costs are positive, so that no path goes in circles.
 
     Arguments:
         cell: pixels along the side of a cell, a multiple of 4.
@@ -98,7 +98,7 @@ class CompactCNN(nn.Module):
         )
 
     def settings(self) -> dict[str, Any]:
-        """The arguments that build this network anew."""
+        """The arguments that rebuild this network."""
         return {"cell": self.cell, "width": self.width}
 
     def forward(self, x: Tensor) -> Tensor:

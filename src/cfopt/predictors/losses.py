@@ -12,10 +12,10 @@ from cfopt.problems.base import Problem
 
 
 class Loss(ABC):
-    """A mean over the batch of what predicted costs are worth."""
+    """How good predicted costs are, averaged over the batch."""
 
     def targets(self, costs: Tensor) -> Tensor:
-        """What the loss needs to know of the true costs, computed once: `(N, n) -> (N, ...)`."""
+        """What the loss needs to know about the true costs, computed once: `(N, n) -> (N, ...)`."""
         return costs
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Training a predictor, with the loss of one's choice."""
+"""Training a predictor, with any loss."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def fit(
         contexts, costs: the data, `(N, ...)` and `(N, n)`; uint8 images are turned into floats
             batch by batch.
         loss: `MSE()` or `SPOPlus(problem)`.
-        epochs, learning_rate, batch_size: as ever.
+        epochs, learning_rate, batch_size: as usual.
         validation: contexts and costs to judge each epoch by; the best weights are kept.
         patience: how many epochs without a better validation loss end the training.
         generator: decides the order of the data.
@@ -77,7 +77,7 @@ def fit(
 
 @dataclass(frozen=True)
 class _Examples:
-    """Contexts, their true costs, and what a loss needs to know of these."""
+    """Contexts, their true costs, and what a loss needs to know about these."""
 
     contexts: Tensor
     costs: Tensor
@@ -91,7 +91,7 @@ class _Examples:
 
 @dataclass
 class _Best:
-    """The weights with the lowest loss so far, and for how many epochs there were no better."""
+    """The weights with the lowest loss so far, and how many epochs ago that was."""
 
     loss: float = math.inf
     idle: int = 0
@@ -148,7 +148,7 @@ class Quality:
         cost_error: mean squared error of a predicted cost.
         absolute_error: mean absolute error of a predicted cost.
         regret: mean relative regret of its decisions, by the true costs.
-        optimal: the share of decisions that are the best there are.
+        optimal: the fraction of decisions that are optimal.
     """
 
     cost_error: float

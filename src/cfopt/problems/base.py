@@ -20,8 +20,8 @@ from cfopt.errors import InputError, SolverError
 from cfopt.problems.scene import Bars, Entry, Scene, entries
 from cfopt.types import Array, Indices, Sense
 
-#: How far a decision may break a constraint, and an integer column miss an integer, as a part of
-#: its size (at least of 1).
+#: How far a decision may break a constraint, and an integer column miss an integer, as a fraction
+#: of its size (at least of 1).
 FEASIBILITY_TOLERANCE = 1e-6
 #: Why rows fail that are asked for after the deadline.
 TIME_IS_UP = "time is up"
@@ -34,8 +34,8 @@ class Solved:
     Arguments:
         decisions: `(B, m)`; NaN in rows without one.
         failures: why a row has none.
-        shortfall: by how much the value of each may fall short of the best one, `(B,)`; None where
-            all are proven optima.
+        shortfall: the most by which the value of each may fall short of the best, `(B,)`; None
+            where all are proven optima.
     """
 
     decisions: Tensor
@@ -89,7 +89,7 @@ class Problem(ABC):
 
     num_costs: int
     sense: Sense = Sense.MIN
-    #: Whether `optimise` solves row by row anyway, so that a failing row can be told at once.
+    #: Whether `optimise` solves row by row anyway, so that a failing row can be reported at once.
     rowwise: bool = False
     #: By what fraction of its value an answer of `optimise` may fall short of the best one.
     tolerance: float = 0.0
@@ -114,14 +114,14 @@ class Problem(ABC):
 
     @property
     def decision_names(self) -> tuple[str, ...] | None:
-        """What each entry of a decision is called; None where it goes by its number."""
+        """What each entry of a decision is called; None where it is known only by its number."""
         return self._decision_names
 
     def named(self, names: Sequence[str]) -> Self:
         """The same problem with a name for each entry of a decision, for messages and pictures.
 
         Arguments:
-            names: as many as a decision has entries, all different.
+            names: one name for each entry of a decision, all different.
         """
         given = tuple(map(str, names))
         if isinstance(names, str) or len(given) != self.num_columns or len(set(given)) < len(given):
@@ -205,7 +205,7 @@ class Problem(ABC):
         """For each row of `(B, m)` what keeps it out of Y, in words, or "" if it is in Y."""
 
     def remember(self, decisions: Array) -> None:  # noqa: B027 (most need not remember)
-        """Take note of decisions that callers are given, `(B, m)`, to know them when they return.
+        """Note decisions that callers are given, `(B, m)`, to recognise them when they come back.
 
         For problems that cannot test every decision; rows that are not finite have none.
         """
@@ -221,12 +221,12 @@ class Problem(ABC):
     def ray(self, prices: Array) -> Array | None:
         """A direction in which feasible decisions get better without end: `(m,) -> (m,)`.
 
-        None if the problem has an optimum, or cannot tell.
+        None if the problem has an optimum, or cannot say.
         """
         return None
 
     def recedes(self, ray: Array) -> bool:
-        """Whether feasible decisions go on along a ray for ever: `(m,) -> bool`."""
+        """Whether feasible decisions extend along a ray for ever: `(m,) -> bool`."""
         return False
 
     def exact(self) -> Problem:

@@ -70,7 +70,7 @@ class Finite(Problem):
         return True
 
     def runner_up(self, prices: Tensor, decisions: Tensor) -> Solved:
-        """The best decision other than the given one, of whatever values."""
+        """The best decision other than the given one, for any values."""
         if len(self._decisions) == 1:
             failures = dict.fromkeys(range(len(prices)), "there is no other decision")
             return Solved(torch.full_like(prices, torch.nan), failures)

@@ -19,7 +19,7 @@ _REASONS = {
     _STATUS.kInfeasible: "the model is infeasible",
     _STATUS.kUnbounded: "the model is unbounded for these costs",
     _STATUS.kUnboundedOrInfeasible: "the model is infeasible or unbounded",
-    _STATUS.kTimeLimit: "out of time before an optimum was proved",
+    _STATUS.kTimeLimit: "the time ran out before an optimum was proved",
 }
 #: A dual value below this counts as zero: the optimum may then not be the only one.
 _DUAL_TOLERANCE = 1e-9
@@ -91,7 +91,7 @@ class LinearModel:
         kinds = lp.integrality_ or [highspy.HighsVarType.kContinuous] * lp.num_col_
         plain = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
         if any(kind not in plain for kind in kinds):
-            raise InputError("The model has semi-continuous columns, which cfopt does not take.")
+            raise InputError("The model has semi-continuous columns, which cfopt does not support.")
         integer = [kind == highspy.HighsVarType.kInteger for kind in kinds]
         matrix = build(parts, shape=shape)
         return cls.of(matrix, lp.row_lower_, lp.row_upper_, lp.col_lower_, lp.col_upper_, integer)
@@ -116,7 +116,7 @@ class LinearModel:
         )
 
     def cone(self) -> LinearModel:
-        """The directions in which one can go on for ever: each finite limit becomes 0."""
+        """The directions in which one can move for ever: each finite limit becomes 0."""
         row_lower, row_upper, lower, upper = (
             np.where(np.isfinite(limit), 0.0, limit)
             for limit in (self.row_lower, self.row_upper, self.lower, self.upper)
@@ -168,7 +168,7 @@ class HighsModel:
             relaxed = replace(model, integer=np.zeros_like(model.integer))
             self._relaxed = HighsModel(relaxed, sense, time_limit=time_limit)
         if self._highs.passModel(_to_highs(model, sense)) == highspy.HighsStatus.kError:
-            raise InputError("HiGHS refuses the model: check that lower <= upper everywhere.")
+            raise InputError("HiGHS rejects the model: check that lower <= upper everywhere.")
 
     def solve(self, columns: NDArray[np.int32], costs: Array) -> Array:
         """The optimal values of all columns for the given costs of some of them."""
@@ -218,7 +218,7 @@ class HighsModel:
         highs.run()
         status = highs.getModelStatus()
         if status == _STATUS.kUnboundedOrInfeasible:
-            # Presolve cannot tell the two apart; the simplex can.
+            # Presolve cannot distinguish the two; the simplex can.
             highs.setOptionValue("presolve", "off")
             highs.run()
             highs.setOptionValue("presolve", "choose")

@@ -103,7 +103,7 @@ class Knapsack(Problem):
             over = self.weights @ items - self.capacities
             broken = over > FEASIBILITY_TOLERANCE * np.maximum(1.0, self.capacities)
             if (np.abs(items * (1 - items)) > FEASIBILITY_TOLERANCE).any():
-                faults.append("is no set of items: entries need to be 0 or 1")
+                faults.append("is not a set of items: entries need to be 0 or 1")
             elif broken.any():
                 count, largest = broken.sum(), over.max()
                 faults.append(

@@ -20,7 +20,7 @@ from cfopt.problems.highs import SOLVER_TOLERANCE, HighsModel, LinearModel
 from cfopt.types import Array, Indices, Sense
 
 Columns = Sequence[int] | Sequence[str]
-#: Predicted costs smaller than this part of the fixed ones drown in HiGHS's tolerances.
+#: Predicted costs smaller than this fraction of the fixed ones drown in HiGHS's tolerances.
 _RESOLUTION = 1e-5
 
 
@@ -36,10 +36,10 @@ class MILP(Problem):
         matrix: constraint matrix, dense or `scipy.sparse`, `(rows, columns)`.
         row_lower, row_upper: limits of `matrix @ y`, a number or `(rows,)`; -inf, inf for none.
         lower, upper: bounds of each column, a number or `(columns,)`.
-        integer: which columns are integer, a flag or `(columns,)`.
+        integer: whether columns are integer, one flag for all or `(columns,)`.
         sense: "min" or "max".
         cost_columns: indices or names of the columns whose costs are predicted; all by default.
-        fixed_costs: what columns cost that are not predicted, `(columns,)`; predicted costs take
+        fixed_costs: the costs of columns that are not predicted, `(columns,)`; predicted costs take
             the place of those given here for `cost_columns`.
         names: a name for each column.
         gap: relative gap to which mixed-integer models are solved; 0 is a proven optimum. With
@@ -257,7 +257,7 @@ class MILP(Problem):
         return decisions, shortfall + self._drowned(varying, decisions)
 
     def _drowned(self, prices: Array, decisions: Array) -> Array:
-        """What HiGHS cannot tell apart where predicted costs are tiny: `(B, m) -> (B,)`."""
+        """What HiGHS cannot distinguish where predicted costs are tiny: `(B, m) -> (B,)`."""
         largest = np.abs(prices).max(axis=1)
         predicted = np.abs(prices[:, : self.num_costs]).max(axis=1)
         # Below rounding they are 0.
@@ -268,12 +268,12 @@ class MILP(Problem):
         if (missed > FEASIBILITY_TOLERANCE * np.abs(prices * decisions).sum(axis=1)).any():
             raise SolverError(
                 f"the predicted costs (up to {predicted.min():.3g}) are too small beside the fixed "
-                f"ones (up to {largest.max():.3g}) for HiGHS to tell decisions apart; rescale them"
+                f"ones (up to {largest.max():.3g}) for HiGHS to distinguish decisions; rescale them"
             )
         return missed
 
     def faults(self, decisions: Array) -> list[str]:
-        """What a decision breaks; columns that are no part of it may take any fitting value."""
+        """What a decision breaks; columns that are not part of it may take any fitting value."""
         return [self._fault(row) for row in decisions]
 
     def _fault(self, decision: Array) -> str:
@@ -309,7 +309,7 @@ class MILP(Problem):
             index = known.get(column) if isinstance(column, str) else int(column)
             if index is None or not 0 <= index < self._model.num_columns:
                 raise InputError(
-                    f"cost_columns names {column!r}, which is no column of the model "
+                    f"cost_columns names {column!r}, which is not a column of the model "
                     f"({self._model.num_columns} columns)."
                 )
             found.append(index)
@@ -318,5 +318,5 @@ class MILP(Problem):
         return np.asarray(found, dtype=np.intp)
 
     def __getstate__(self) -> dict[str, Any]:
-        # A HiGHS instance cannot be pickled; it is built anew where it is needed.
+        # A HiGHS instance cannot be pickled; it is rebuilt where it is needed.
         return self.__dict__ | {"_highs": None, "_exact": None}

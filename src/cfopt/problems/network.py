@@ -98,7 +98,7 @@ class ShortestPath(Problem):
         """A network from a networkx graph, directed or not; costs in the order of `graph.edges()`.
 
         Arguments:
-            graph: of any of networkx's classes.
+            graph: a graph of any of networkx's classes.
             source, target: where paths start and end.
             coordinates: where nodes are drawn; by default what the nodes have as `pos`, or as `x`
                 and `y` (as OSMnx does).
@@ -238,7 +238,7 @@ class ShortestPath(Problem):
         return decision
 
     def faults(self, decisions: Array) -> list[str]:
-        """Where a decision leaves off being a path, by the names of nodes."""
+        """Where a decision stops being a path, by the names of nodes."""
         return [self._walk(decision)[1] for decision in decisions]
 
     def _walk(self, decision: Array) -> tuple[list[Node], str]:

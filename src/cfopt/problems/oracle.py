@@ -29,16 +29,16 @@ class Oracle(Problem):
         function: the solver.
         num_costs: n.
         sense: "min" or "max".
-        is_feasible: tells for one decision, an array `(n,)`, whether the solver could return it.
-            Without it, decisions that `solve` or `decide` returned are known again (the latest
+        is_feasible: says of one decision, an array `(n,)`, whether the solver could return it.
+            Without it, decisions that `solve` or `decide` returned are recognised (the latest
             ones, up to a million numbers), and a binary decision is tried: costs `1 - 2 y` make it
             the only optimum.
         batched: whether the function takes a batch; else it is called row by row.
         tensors: whether the function takes torch tensors (float64, on the CPU); else NumPy arrays.
         time_limit: seconds for one call. A call that takes longer is abandoned, not stopped:
-            Python cannot end it, so the function must bear being called again meanwhile.
-        binary: whether every decision is 0 or 1 in every column; margins need to know.
-        tolerance: by what fraction of its value an answer may fall short of the best one, such as
+            Python cannot end it, so the function must allow another call in the meantime.
+        binary: whether every decision is 0 or 1 in every column; margins depend on it.
+        tolerance: the fraction of its value by which an answer may fall short of the best, such as
             the gap at which the solver stops.
     """
 

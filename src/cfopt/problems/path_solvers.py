@@ -24,7 +24,7 @@ _NEGATIVE_CYCLE = (
 
 
 class PathSolver(Protocol):
-    """What finds cheapest paths."""
+    """A method that finds cheapest paths."""
 
     def arcs_of(self, prices: Array) -> list[tuple[Indices, Indices]]:
         """Rows and arcs that their paths take: `(B, m) -> [(rows, arcs)]`, step by step."""

@@ -27,7 +27,7 @@ class PyEPOProblem(Problem):
     Where PyEPO's model predicts the costs of some variables only, a decision has all variables, as
     PyEPO's own solutions do.
 
-    Decisions are those of the model as it is. What is claimed of them is judged by `exact()`, which
+    Decisions are those of the model as it is. Claims about them are judged by `exact()`, which
     scales costs, asks the solver for a gap of 0, and reads its bound: with Gurobi, OR-Tools and
     CP-SAT (of OR-Tools' mixed-integer solvers with SCIP only). Answers of other solvers count as
     good to a fraction of 1e-4 of their value, the gap at which most stop, and those of a model with
@@ -39,8 +39,8 @@ class PyEPOProblem(Problem):
     Arguments:
         optmodel: the model: anything with PyEPO's `modelSense`, `num_cost`, `setObj` and `solve`.
             Its objective is overwritten at each solve.
-        binary: whether every decision is 0 or 1 in every column; margins need to know.
-        tolerance: by what fraction of its value an answer may fall short of the best one where the
+        binary: whether every decision is 0 or 1 in every column; margins depend on it.
+        tolerance: the fraction of its value by which an answer may fall short of the best where the
             solver's bound cannot be read; 0 for a solver that proves its optima.
     """
 

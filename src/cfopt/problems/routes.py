@@ -112,7 +112,7 @@ class Routes(Scene):
             return super()._named(decision, beside)
         walk = self.stops(decision)
         if walk is None:
-            return f"the given visits, which are no simple {self.noun}"
+            return f"the given visits, which are not a simple {self.noun}"
         if len(walk) <= _SPELLED:
             return "-".join(walk)
         others = set((None if beside is None else self.stops(beside)) or ())
@@ -246,7 +246,7 @@ class Cells(Routes):
     """The cells of a map, row by row; a decision says how often each is visited.
 
     Arguments:
-        neighbours: to how many cells one can move: 8 (with diagonals) or 4.
+        neighbours: the number of cells to which one can move: 8 (with diagonals) or 4.
     """
 
     kind: ClassVar[str] = "cells"
@@ -286,14 +286,14 @@ class Cells(Routes):
         """The visits of a walk from cell to cell."""
         numbers = [self._number(place) for place in path]
         visits = np.zeros(len(self.entries))
-        # Visits alone have no order: a jump could be mended by cells that come later.
+        # Visits alone have no order: cells that come later could make up for a jump.
         for here, there in pairwise(numbers):
             (i, j), (k, m) = (divmod(number, self.size[1]) for number in (here, there))
             down, right = abs(i - k), abs(j - m)
             if (max(down, right) if self.neighbours == 8 else down + right) != 1:
                 raise InputError(
                     f"The path breaks off: from cell {self._shown(here)} to {self._shown(there)} "
-                    "is no single move. Pass neighbouring cells from start to goal."
+                    "is not a single move. Pass neighbouring cells from start to goal."
                 )
         self._check_ends(numbers)
         np.add.at(visits, numbers, 1.0)

@@ -64,7 +64,7 @@ class Scene:
     """What all kinds of scenes share.
 
     Arguments:
-        entries: of a decision, in their order.
+        entries: the entries of a decision, in their order.
         noun, nouns: what a decision is called, and several of them.
         nothing: what a decision is called whose entries are all 0.
     """
@@ -116,7 +116,7 @@ class Scene:
 
         Arguments:
             decision: the decision.
-            beside: the decision that a long one is told apart from.
+            beside: the decision that a long one is compared with.
         """
         if not np.isfinite(decision).all():
             return "an unknown decision"
@@ -197,7 +197,7 @@ class Items(Scene):
     """A choice among items, each taken or not: a bar for each, as long as its price.
 
     Arguments:
-        unit: what an item is called that goes by its number: "item"; "" where items have names.
+        unit: what a nameless item is called before its number: "item"; "" where items have names.
         weights: what each takes of each resource, `(resources, items)`; () without limits.
         capacities: what there is of each resource.
     """

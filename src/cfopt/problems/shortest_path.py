@@ -86,7 +86,7 @@ class GridShortestPath(Problem):
         faults = []
         for flow in decisions:
             if (np.abs(flow * (1 - flow)) > FEASIBILITY_TOLERANCE).any():
-                faults.append("is no path: some arcs are neither taken nor left out (0 or 1)")
+                faults.append("is not a path: some arcs are neither taken nor left out (0 or 1)")
                 continue
             balance = np.zeros(self.rows * self.cols)
             np.subtract.at(balance, sources, flow)
@@ -94,7 +94,7 @@ class GridShortestPath(Problem):
             balance[0] += 1
             balance[-1] -= 1
             broken = int((np.abs(balance) > FEASIBILITY_TOLERANCE).sum())
-            faults.append(f"is no path: it breaks off at {broken} nodes" if broken else "")
+            faults.append(f"is not a path: it breaks off at {broken} nodes" if broken else "")
         return faults
 
     def list_decisions(self, limit: int) -> Array | None:

@@ -22,7 +22,7 @@ _GUROBI = {
     "BarConvTol": 1e-10,
     "BarQCPConvTol": 1e-10,
 }
-#: The relative gap at which most solvers stop unless they are told otherwise.
+#: The relative gap at which most solvers stop unless they are asked otherwise.
 _USUAL_GAP = 1e-4
 
 
@@ -50,10 +50,10 @@ class Solver:
         yield
 
     def bound(self, prices: Array, decision: Array) -> float | None:
-        """What no decision can be better than, after a solve, or None if that is not known.
+        """A bound that no decision can beat, after a solve, or None if it is not known.
 
         Arguments:
-            prices: as they were solved for, `(m,)`.
+            prices: the prices that were solved for, `(m,)`.
             decision: the solver's answer, `(m,)`.
         """
         return None
@@ -67,7 +67,7 @@ class Solver:
         return None
 
     def admits(self, decisions: Array) -> list[bool | None]:
-        """Whether each decision is feasible, up to the tolerance; None where it cannot tell."""
+        """Whether each decision is feasible, up to the tolerance; None where it cannot say."""
         return [None] * len(decisions)
 
 
@@ -131,7 +131,7 @@ class Gurobi(Solver):
                 model.solve()
                 answers.append(True)
             except Exception:
-                # Infeasible, or infeasible or unbounded (there is no objective); else who knows.
+                # Infeasible, or infeasible or unbounded (there is no objective); otherwise unknown.
                 answers.append(False if model._model.Status in (3, 4) else None)
         return answers
 
@@ -210,7 +210,7 @@ class CpSat(Solver):
     size = 2.0**20
 
     def bound(self, prices: Array, decision: Array) -> float | None:
-        """What the decision, best for the rounded costs, can miss for want of their fractions.
+        """What the decision, best for the rounded costs, can lose by their rounding.
 
         With e the costs less the rounded ones, for every y within the variables' limits
 

@@ -76,9 +76,9 @@ class TerrainShortestPath(Problem):
         whole = np.abs(decisions - decisions.round()).max(axis=1) < 1e-6
         flows = self._flow_program().faults(decisions)
         return [
-            "is no path: visits are whole numbers"
+            "is not a path: visits are whole numbers"
             if not ok
-            else ("is no path from start to goal" if fault else "")
+            else ("is not a path from start to goal" if fault else "")
             for ok, fault in zip(whole, flows, strict=True)
         ]
 

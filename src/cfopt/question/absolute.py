@@ -127,7 +127,7 @@ class Absolute(Contrastive):
         shown = listing(rivals, most=_NAMED)
         return (
             f"To be the best, {row.wanted} would have to {row.beat} {shown} at once. "
-            "Each may be possible, all together are not."
+            "Each may be possible on its own, but not all of them together."
         )
 
     def third_role(self, tie: bool) -> str:

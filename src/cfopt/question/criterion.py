@@ -47,7 +47,7 @@ class RowFacts:
     Arguments:
         decided, wanted: what the factual decision and the one compared with it are called.
         noun: what a decision is called, such as "route".
-        margin: by which fraction the criterion must hold.
+        margin: the fraction by which the criterion must hold.
         known: whether the factual decision is known.
         same: whether the two decisions are the same.
         unmoved: whether the decision in the answer is still the factual one.
@@ -146,10 +146,10 @@ class Criterion(Batch, ABC):
         """The decision that h is measured against, where the optimum is not: `(B, m) -> Solved`.
 
         Arguments:
-            problem: for further solves.
+            problem: the problem, for further solves.
             prices: turned so that less is better, `(B, m)`.
             solved: the optimum.
-            margin: by which fraction the criterion must hold.
+            margin: the fraction by which the criterion must hold.
         """
         return solved
 
@@ -179,7 +179,7 @@ class Criterion(Batch, ABC):
 
         Arguments:
             settings: values of its fields.
-            alternative: the decisions to argue for, of a criterion that contrasts.
+            alternative: the decisions to argue for, if the criterion contrasts.
         """
         return cls(**settings)
 
@@ -239,7 +239,7 @@ class Criterion(Batch, ABC):
         Arguments:
             where: "no context" or "no allowed context".
             rivals: the decisions whose cuts contradict each other, described.
-            margin: by which fraction the criterion must hold.
+            margin: the fraction by which the criterion must hold.
         """
         return f"in {where} does {self.formula} hold"
 
@@ -263,7 +263,7 @@ class Criterion(Batch, ABC):
         """What stands in the way of a row that has no answer, a sentence.
 
         Arguments:
-            row: what is known of it.
+            row: what is known of the row.
             rivals: the names of the decisions whose cuts contradict each other.
         """
         return "Each decision that could do it was ruled out in turn."

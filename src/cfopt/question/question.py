@@ -25,10 +25,10 @@ class Question(Batch):
 
     Arguments:
         criterion: what must hold.
-        margin: by which fraction.
+        margin: the fraction by which the criterion must hold.
         proximity: what to keep small; None for `L2()`; in an explanation, if its file does not say.
         plausibility: what codes should be like, if that matters.
-        search: how to look; None for `Auto()`; in an explanation, if its file does not say.
+        search: how to search; None for `Auto()`; in an explanation, if its file does not say.
         features: names and scales of the features, and what they may be.
         generative: the model whose codes are searched, if any.
         reference: known contexts, if any.

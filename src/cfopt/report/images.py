@@ -11,7 +11,7 @@ from cfopt.types import Array
 
 #: The longer side of an image in the file, and the quality of its JPEG.
 _SIDE, _QUALITY = 192, 80
-#: A pixel has visibly moved if it did by more than this part of a colour's range.
+#: A pixel has visibly moved if it did by more than this fraction of a colour's range.
 _SEEN = 0.05
 
 

@@ -1,4 +1,4 @@
-"""In which measure an answer is near: the one that was minimised, which need not be Distance."""
+"""How nearness is measured: by what was minimised, which need not be the distance shown."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _USUAL, _MOST = 4, 9
 
 
 def percent_up(part: float) -> str:
-    """A part in whole percent, and no less than it is."""
+    """A fraction in whole percent, rounded up."""
     # The last digits of a quotient are rounding: 100.00000000000001 is 100.
     return f"{math.ceil(round(100 * part, 8))}%"
 
@@ -22,11 +22,11 @@ def percent_up(part: float) -> str:
 def told_apart(
     values: Sequence[float], part: float = TOLERANCE, trailing: bool = False
 ) -> list[str]:
-    """Numbers that stand together, with so many digits that those that differ look different.
+    """Numbers that stand together, with enough digits that those that differ look different.
 
     Arguments:
         values: the numbers; "?" stands for those that are not finite.
-        part: of the largest, up to which two of them count as equal.
+        part: the fraction of the largest up to which two of them count as equal.
         trailing: whether zeros at the end are kept.
     """
     finite = [value for value in values if math.isfinite(value)]

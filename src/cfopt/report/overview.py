@@ -46,7 +46,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Overview:
-    """What is said of all tasks together."""
+    """What is said about all tasks together."""
 
     lede: str
     counts: tuple[Count, ...]
@@ -61,7 +61,7 @@ def overview(e: Explanation, seconds: float) -> Overview:
 
     Arguments:
         e: the explanation.
-        seconds: what finding it took.
+        seconds: the time it took to find it.
     """
     number = Counter(e.status)
     counts = tuple(
@@ -87,7 +87,7 @@ def _lede(e: Explanation) -> str:
     proved = sum(status is Status.PROVED_INFEASIBLE for status in e.status)
     text = f"{asked:,} {'question' if asked == 1 else 'questions'} asked, {answered:,} answered"
     if proved:
-        text += f"; of {proved:,} it is proved that no answer exists"
+        text += f"; {proved:,} proved to have no answer"
     rest = asked - answered - proved
     return text + (f"; {rest:,} left without an answer." if rest else ".")
 
@@ -108,7 +108,7 @@ def _facts(e: Explanation, distances: Array, seconds: float, measure: str) -> li
     if e.latent is not None and bool(e.valid.any()):
         words = [word for word, valid in zip(ratings(e), e.valid.tolist(), strict=True) if valid]
         usual = len(words) - words.count("unusual")
-        detail = "codes of a norm that is not unusual"
+        detail = "codes with a norm that is not unusual"
         facts.append(Fact(percent(usual, len(words)), "Plausible", detail))
     each = f"{duration(seconds / len(e))} a task" if len(e) > 1 else ""
     facts.append(Fact(duration(seconds), "Time to explain", each))
@@ -138,7 +138,7 @@ def _shares(counts: tuple[Count, ...], total: int) -> Markup:
     """One bar, divided as the tasks ended."""
     gap = 4
     room = _SHARE - gap * max(len(counts) - 1, 0)
-    # A share of one in a thousand shall still be seen.
+    # A share of one in a thousand must still be visible.
     wide = np.array([max(count.number / max(total, 1) * room, 6) for count in counts])
     wide = wide * room / wide.sum() if len(wide) else wide
     parts, x = [], 0.0
@@ -150,7 +150,7 @@ def _shares(counts: tuple[Count, ...], total: int) -> Markup:
 
 
 def _histogram(distances: Array) -> Markup | None:
-    """How far away the answers are; None for too few to tell."""
+    """How far away the answers are; None if they are too few to say."""
     if len(distances) < 3 or not distances.max() > distances.min():
         return None
     bins = min(_BINS, max(5, 2 * round(len(distances) ** 0.5)))

@@ -55,7 +55,7 @@ class Gallery:
     """The pictures of one task.
 
     Arguments:
-        pictures: in the order in which they are seen; empty where there is nothing to draw.
+        pictures: in the order of the page; empty if there is nothing to draw.
         thinned: whether room was short, so that they show the decisions alone, or nothing.
     """
 
@@ -68,7 +68,7 @@ def galleries(e: Explanation, room: int = ROOM, standalone: bool = False) -> lis
 
     Arguments:
         e: the explanation.
-        room: what they may take together, in bytes.
+        room: the most bytes that they may take together.
         standalone: whether each needs no other element of its page.
     """
     found = [Gallery()] * len(e)
@@ -162,7 +162,7 @@ def _after_title(one: Explanation) -> str:
 
 
 def _caption(one: Explanation, panel: Panel) -> str:
-    """What is seen, and in which line: also for those who cannot tell the colours apart."""
+    """What is seen, and in which line: also for those who cannot distinguish the colours."""
     scene, shaded = panel.scene, panel.scene.has_places
     said = _ROLES | {"third": third_role(one)}
     if not one.criterion.contrasts:

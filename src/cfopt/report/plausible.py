@@ -11,7 +11,7 @@ from cfopt.latent import norms
 from cfopt.plausibility import KAPPA, mean_norm, prior_mass
 from cfopt.types import Status
 
-#: Of the codes that a generative model makes, this part has the least norms, and as many the
+#: Of the codes that a generative model makes, this fraction has the least norms, and as many the
 #: largest, that are called unusual however near the typical norm they are.
 _TAIL = 0.005
 
@@ -48,7 +48,7 @@ def plausibility(e: Explanation) -> list[str]:
     mass = prior_mass(n, KAPPA)
     where = f"Its code has the norm {size:.3g}, where {radius:.3g} is typical"
     if word == "unusual":
-        side = "less" if size < radius else "more"
+        side = "a smaller one" if size < radius else "a larger one"
         below = float(gammainc(n / 2, size**2 / 2))
         share = below if size < radius else 1 - below
         reading = (
@@ -60,7 +60,7 @@ def plausibility(e: Explanation) -> list[str]:
             f"{word.capitalize()}. {where}; within {KAPPA:g} of that lies "
             f"{_share(mass)} of what the generative model makes."
         )
-    parts = [reading, f"The code of the context itself has {own:.3g}."]
+    parts = [reading, f"The code of the context itself has the norm {own:.3g}."]
     if bool(e.reconstruction_moved[0]):
         parts.append(
             "The generative model alone, before any search, already changes the decision here."

@@ -22,11 +22,11 @@ from cfopt.wording import rounded_down
 
 #: What each status means, for the legend.
 MEANING = {
-    Status.VALID: "a context was found in which it would be so, and checked by a fresh solve",
+    Status.VALID: "a context in which it would be so was found, and checked by a fresh solve",
     Status.ALREADY_VALID: "it is so without any change",
     Status.BEST_EFFORT: "no such context was found, and none was ruled out",
     Status.PROVED_INFEASIBLE: "it was proved that no allowed context makes it so",
-    Status.REJECTED: "the question could not be posed; the row says why",
+    Status.REJECTED: "the question could not be asked; the row says why",
 }
 #: How many limits a proof names.
 _NAMED = 6
@@ -35,7 +35,7 @@ _SHORT = 32
 
 
 def names(e: Explanation) -> tuple[str, str]:
-    """The decision, and the one that it is compared with, each told apart from the other."""
+    """The decision and the one that it is compared with, each distinguished from the other."""
     factual, other = host(e.factual[0]), host(e.alternative[0])
     return decision_name(e.problem, factual, other), decision_name(e.problem, other, factual)
 
@@ -95,7 +95,7 @@ def _sentence(message: str) -> str:
 
 
 def proof(e: Explanation, measure: str | None = None) -> list[str]:
-    """What is proved, in sentences; a plain word where nothing is.
+    """What is proved, in sentences; plainly said where nothing is.
 
     Arguments:
         e: one row.
@@ -115,7 +115,7 @@ def proof(e: Explanation, measure: str | None = None) -> list[str]:
 def _level(e: Explanation) -> bool:
     """Whether the alternative is only as good as another, also where the solver returned it.
 
-    Unlike `tie`, which for `Absolute` tells only that the solver returned another.
+    Unlike `tie`, which for `Absolute` says only that the solver returned another.
     """
     if e.margin > 0 or not e.criterion.contrasts or not e.valid[0] or same(e):
         return False
@@ -129,7 +129,7 @@ def _level(e: Explanation) -> bool:
 
 
 def _has_value(e: Explanation) -> bool:
-    """Whether what is decided at x has a value other than 0, of which there can be a part."""
+    """Whether what is decided at x has a value other than 0, of which there can be a fraction."""
     try:
         terms = prices(e, "costs") * host(e.decision[0])
     except InputError:  # read from a file, without the problem that knows the fixed costs
@@ -145,34 +145,34 @@ def _nearness(e: Explanation, measure: str) -> list[str]:
         so = f", measured {measure}" if measure else ""
         by_that = "by that, " if measure else ""
         return [
-            f"No nearer context would do{so}: {by_that}this is the closest explanation there is."
+            f"No nearer context would do{so}: {by_that}this is the closest possible explanation."
         ]
     if math.isfinite(bound) and bound > 0:
         least = rounded_down(bound, 4)
         if status is Status.VALID:
             return [
-                f"No context can do it with a loss below {least}; this one has {loss:.4g}, "
+                f"No context with a loss below {least} would do; this one has {loss:.4g}, "
                 f"at most {percent_up(loss / bound - 1)} more than the least possible."
             ]
-        return [f"Any context that does it has a loss of at least {least}."]
+        return [f"Any context that would do has a loss of at least {least}."]
     if status is Status.VALID:
         return ["Nothing is proved about nearer ones: there may be a smaller change."]
     return ["Nothing is proved: there may be an answer that the search did not find."]
 
 
 def _clash(e: Explanation) -> list[str]:
-    """Which decisions and limits stand against each other."""
+    """Which decisions and limits contradict each other."""
     clash = e.clash[0]
     if clash is None:
-        return ["It was proved, but what clashes was not kept."]
+        return ["It was proved, but the proof's details were not kept."]
     rivals = [decision_name(e.problem, y, host(e.alternative[0])) for y in clash.decisions]
     parts = [e.criterion.obstacle(facts(e), rivals)]
     if clash.limits:
-        parts.append(f"The limits of {listing(clash.limits, most=_NAMED)} take part.")
+        parts.append(f"The limits of {listing(clash.limits, most=_NAMED)} are involved.")
     if clash.locked:
         parts.append(f"Unlocking {listing(clash.locked, 'or', _NAMED)} could help.")
     if not clash.limits and not clash.locked:
-        parts.append("No limit on the context takes part.")
+        parts.append("No limit on the context is involved.")
     if math.isfinite(clash.radius):
         radius = rounded_down(clash.radius, 1)
         parts.append(f"This is proved for every context within {radius} units of this one.")

@@ -1,4 +1,4 @@
-"""What the report says of one task, ready to be set on the page."""
+"""What the report says about one task, ready to be set on the page."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Compared:
     """A decision of a task and what it costs or is worth, before and after.
 
     Arguments:
-        role: which line of the pictures it is.
-        what: its part in the story.
+        role: the line of the pictures that shows it.
+        what: its role.
         name: what it is called.
         before, after: its values, "" where they do not matter.
     """
@@ -53,7 +53,7 @@ class Change:
     Arguments:
         name: what changed.
         before, after, change: the numbers.
-        part: its size beside the largest, from -1 to 1, and
+        part: its size relative to the largest, from -1 to 1, and
         size: its size alone, both in units of its scale.
     """
 
@@ -76,11 +76,11 @@ class Changes:
     """What changed: a sentence or the features that moved; `more` of them are not listed.
 
     Arguments:
-        title: of the table.
+        title: the title of the table.
         words: a sentence in place of, or above, the table.
         rows: the largest changes.
         more: how many smaller ones there are.
-        of: what is said before a name where the table is not at hand.
+        of: the words before a name where the table is not at hand.
     """
 
     title: str
@@ -124,7 +124,7 @@ class TaskView:
 
 
 def task_views(e: Explanation, shown: list[Gallery]) -> list[TaskView]:
-    """What is said of every row.
+    """What is said about every row.
 
     Arguments:
         e: the explanation.
@@ -211,7 +211,7 @@ def _values(one: Explanation, costs: str, named: list[tuple[Line, str, str]]) ->
         worth = prices(one, costs)
     except InputError:  # read from a file, without the problem that knows the fixed costs
         return ["?"] * len(named)
-    # Rounding is told beside what a value is the sum of, as a sum of 0 has no size of its own.
+    # Rounding is measured against the terms of a value's sum, as a sum of 0 has no size of its own.
     terms = [worth * line.decision for line, _, _ in named]
     largest = max(float(np.abs(part).sum()) for part in terms)
     values = [quiet(float(part.sum()), largest) for part in terms]

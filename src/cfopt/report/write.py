@@ -36,12 +36,12 @@ def write_report(
 
     Arguments:
         explanation: what is reported.
-        path: of the file; its folder must exist. What was there is replaced at once.
-        title: of the page.
-        seconds: what finding the explanations took.
+        path: the file to write; its folder must exist. What was there is replaced at once.
+        title: the title of the page.
+        seconds: the time it took to find the explanations.
         settings: how they were found, by name, for the foot of the page.
-        room: what all pictures may take together, in bytes; when it is used up, the remaining
-            tasks are drawn as sketches, or not at all.
+        room: the most bytes that all pictures may take together; when they are used up, the
+            remaining tasks are drawn as sketches, or not at all.
     """
     shown = galleries(explanation, room)
     style, script = palette.css() + _text("style.css"), _text("script.js")

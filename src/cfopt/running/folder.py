@@ -10,19 +10,19 @@ from typing import Any
 from cfopt.errors import InputError
 from cfopt.files import check_room, write_whole
 
-#: The file that tells which run a folder belongs to.
+#: The file that says which run a folder belongs to.
 SETTINGS = "settings.json"
 #: How much of a setting a message shows, and of how many settings.
 _SHOWN, _TOLD = 60, 3
 
 
 def claim(folder: Path, settings: Mapping[str, Any], *, kind: str, room: int) -> None:
-    """Take a folder for a run, or go on in it; raise InputError if it holds something else.
+    """Take a folder for a run, or resume in it; raise InputError if it holds something else.
 
     Arguments:
-        folder: made if it is not there.
+        folder: the folder of the run; created if missing.
         settings: all that the results depend on, as JSON can hold it.
-        kind: of run, such as "a reproduction".
+        kind: the kind of run, such as "a reproduction".
         room: bytes that must be free.
     """
     check_claim(folder, settings, kind=kind, room=room)
@@ -75,7 +75,7 @@ def _compare(path: Path, settings: Mapping[str, Any]) -> None:
         )
         raise InputError(
             f"{path.parent} holds results of another configuration: {told}. Pass the same settings "
-            "to go on with them, or another folder with --out."
+            "to resume, or another folder with --out."
         )
 
 

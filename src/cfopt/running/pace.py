@@ -21,8 +21,8 @@ class Pace:
     of the whole, a small first piece does not upset the forecast, and later ones correct it.
 
     Arguments:
-        amounts: of work, of the pieces to do.
-        clock: seconds since whenever.
+        amounts: the amount of work in each piece to do.
+        clock: seconds since any fixed time.
         trust: p, as a fraction of the whole.
     """
 
@@ -38,7 +38,7 @@ class Pace:
 
     def moved(self, amount: float) -> None:
         """This amount of the running piece is done."""
-        # Never back: the steps of some searches are counted anew at each stage.
+        # Never back: the steps of some searches are counted again at each stage.
         self._running = max(self._running, amount)
         self._note()
 
@@ -149,7 +149,7 @@ class Display:
         self._progress.update(self._bar, completed=self.pace.share)
 
     def finished(self, name: str, seconds: float, pieces: int = 1) -> None:
-        """Count pieces that were done in so many seconds, and print a line if there is no bar."""
+        """Count pieces that took so many seconds, and print a line if there is no bar."""
         self.count += pieces
         self._progress.update(self._bar, completed=self.pace.share, description="")
         early = self.pace.elapsed - self._printed < self.every and self.count < self.total

@@ -13,15 +13,15 @@ from cfopt.types import Points, Progress
 
 
 class Search(ABC):
-    """An algorithm that looks for near contexts in which a task's criterion holds.
+    """An algorithm that looks for nearby contexts in which a task's criterion holds.
 
-    A search holds only its own knobs, and is silent: callers show, stop or resume by what it
+    A search holds only its own settings, and is silent: callers show, stop or resume by what it
     yields. What it finds or proves is a claim; `explain` verifies it.
     """
 
     @abstractmethod
     def steps(self, task: Task) -> Iterator[Progress]:
-        """Work on the task; every row is handed over once, in some report's `finished`."""
+        """Work on the task; every row is returned once, in some report's `finished`."""
 
     def run(self, task: Task) -> Points:
         """Work until every row is finished."""
@@ -39,7 +39,7 @@ class Search(ABC):
 
 
 def check_whole(search: Search, **least: int) -> None:
-    """Raise InputError unless knobs are whole numbers and at least as large as given."""
+    """Raise InputError unless settings are whole numbers and at least as large as given."""
     for name, bound in least.items():
         value = getattr(search, name)
         if isinstance(value, bool) or not isinstance(value, Integral) or value < bound:

@@ -27,7 +27,7 @@ class Chain(Search):
     with the row: its bound holds for whatever another finds.
 
     Arguments:
-        searches: in their order.
+        searches: the searches, in the order in which they run.
         time_limit: seconds for all of them. Each may take half of what is left, the last one all
             of it; rows end with what they have. A solve that has begun is not stopped.
     """
@@ -39,7 +39,7 @@ class Chain(Search):
         check_time_limit(self, self.time_limit)
 
     def refusal(self, task: Task) -> str:
-        """What any of the searches has against the task."""
+        """Why any of the searches cannot serve the task."""
         return next((reason for s in self.searches if (reason := s.refusal(task))), "")
 
     def steps(self, task: Task) -> Iterator[Progress]:
@@ -88,7 +88,7 @@ class _Pending:
 
     @classmethod
     def of(cls, task: Task, rows: Tensor, points: Points) -> _Pending:
-        """Verify what a search hands over, numbered as in its own task."""
+        """Verify what a search returns, numbered as in its own task."""
         rows = rows[points.rows]
         with torch.no_grad():
             x = task.context(points.x)
@@ -101,7 +101,7 @@ class _Pending:
         return _Pending(self.points[order.to(self.points.rows.device)], self.violation[order.cpu()])
 
     def after(self, before: _Pending, index: Tensor) -> _Pending:
-        """With what the rows took before, and the better of two contexts that both miss."""
+        """Add what the rows took before, and keep the better of two contexts that both miss."""
         old, now = before[index], self.points
         keep = ~now.found.cpu() & (old.violation < self.violation)
         shape = (-1, *[1] * (now.x.ndim - 1))
@@ -144,15 +144,15 @@ class Polished(Search):
     """What one search finds is where another begins; the nearer of both is kept.
 
     Arguments:
-        search: finds.
-        by: improves, from `task.start`.
+        search: the search that finds.
+        by: the search that improves, from `task.start`.
     """
 
     search: Search
     by: Search
 
     def refusal(self, task: Task) -> str:
-        """What either has against the task."""
+        """Why either cannot serve the task."""
         return self.search.refusal(task) or self.by.refusal(task)
 
     def steps(self, task: Task) -> Iterator[Progress]:

@@ -33,7 +33,7 @@ class ClosedForm(Search):
         """Needs an affine predictor and a criterion about the factual decision alone."""
         reason = AffineTask.refusal(task)
         if not reason and set(task.criterion.multiples) != {Quantifier.GIVEN}:
-            return "its criterion is about more than the factual decision; use Auto()"
+            return "its criterion involves more than the factual decision; use Auto()"
         return reason
 
     def steps(self, task: Task) -> Iterator[Progress]:

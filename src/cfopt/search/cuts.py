@@ -20,9 +20,9 @@ class CutRow:
 
     Arguments:
         model: the task.
-        row: which of its rows.
+        row: the number of the row.
         deadline: when to give up, by `time.monotonic`.
-        ease: by what fraction of its terms at x0 a cut may be broken.
+        ease: the fraction of its terms at x0 by which a cut may be broken.
     """
 
     def __init__(

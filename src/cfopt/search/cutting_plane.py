@@ -19,8 +19,9 @@ from cfopt.search.cuts import CutRow
 from cfopt.task import TOLERANCE, Task
 from cfopt.types import Array, Points, Progress, Quantifier, counted
 
-#: A decision is worth a cut if it beats the plan by more than this part of `sum_j |price_j d_j|`:
-#: far below what counts as valid, so that the answer is the optimum to as many digits.
+#: A decision is worth a cut if it beats the plan by more than this fraction of
+#: `sum_j |price_j d_j|`: far below what counts as valid, so that the answer is the
+#: optimum to as many digits.
 _WORTH_A_CUT = 1e-10
 #: By what fraction of its terms a cut may be broken where decisions are known to some tolerance
 #: only, and none would meet all cuts: well within what counts as valid.
@@ -41,7 +42,7 @@ class CuttingPlane(Search):
 
     The master is the nearest allowed x with `<phi(x), d_k> <= 0` for every cut k; the solver says
     which decision is best there. If that one violates the criterion, it becomes a cut; else x is
-    the closest explanation there is. A master without a solution proves that there is none. Any
+    the closest explanation possible. A master without a solution proves that there is none. Any
     feasible decision makes a valid cut, so that bounds and proofs do not depend on the solver's
     gap.
 
@@ -49,7 +50,7 @@ class CuttingPlane(Search):
 
     Arguments:
         max_rounds: rounds after which a row is given up, with the bound that it has reached.
-        time_limit: seconds after which all rows are.
+        time_limit: seconds after which all rows are given up.
     """
 
     max_rounds: int = 1000
@@ -135,7 +136,9 @@ class _Run:
             found |= self._step_inside([row for row in asked if ended.get(row)])
         if last:
             rest = [row for row in self.rows if row not in ended]
-            ended |= dict.fromkeys(rest, f"time or rounds were up after {counted(k, 'round')}")
+            ended |= dict.fromkeys(
+                rest, f"the time or the rounds ran out after {counted(k, 'round')}"
+            )
             found |= self._look_beyond(rest)
         return self._finish(k, ended, found)
 
@@ -192,7 +195,7 @@ class _Run:
         """Of rows that hold in float64, those that do not in the contexts' and predictor's own.
 
         Only where prices are small beside what they are sums of can it make a difference that
-        verification does not grant; a solve tells.
+        verification does not grant; only a solve can say.
         """
         if not rows or self.model.task.origin.dtype == torch.float64:
             return []

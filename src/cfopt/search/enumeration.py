@@ -17,11 +17,11 @@ from cfopt.search.cuts import CutRow
 from cfopt.task import TOLERANCE, Task
 from cfopt.types import Array, Points, Progress, Quantifier
 
-#: A decision whose inequality is broken by more than this part of its size is worth a cut.
+#: A decision whose inequality is broken by more than this fraction of its size is worth a cut.
 _WORTH_A_CUT = 1e-10
 #: How many slopes, of each decision with each feature, are held in memory.
 _NUMBERS = 100_000_000
-#: What may be left open, as a part of the cost: many decisions may share one bound.
+#: What may be left open, as a fraction of the cost: many decisions may share one bound.
 _GAP = 1e-9
 _UNSOLVED = "a master problem could not be solved"
 
@@ -38,7 +38,7 @@ class Enumeration(Search):
     above 1) is added to P_y by cutting planes.
 
     Arguments:
-        max_decisions: how many decisions to list at most.
+        max_decisions: the most decisions to list.
         time_limit: seconds after which the best point of each row so far is the answer.
     """
 

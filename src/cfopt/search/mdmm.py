@@ -63,7 +63,7 @@ class MDMM(Search):
         max_steps: K.
         patience: c_max, how many idle steps end the search of a row.
         improvement: u; a valid step improves if its loss is below u times that of the last one.
-        counting: which steps are idle.
+        counting: what counts idle steps.
         trace: whether to keep loss, h and lambda of every step.
         time_limit: seconds after which every row ends with what it has found; looked at between
             steps.

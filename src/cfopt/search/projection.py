@@ -1,4 +1,4 @@
-"""Back into what is allowed, whole numbers apart: for searches that take free steps."""
+"""Back into what is allowed, apart from whole numbers: for searches that take free steps."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Known:
     """Contexts whose prices and best decisions are computed once, and judged for any row.
 
     Arguments:
-        task: of which pipeline.
+        task: a task of the pipeline.
         contexts: the known contexts, `(N, ...)`.
     """
 
@@ -91,7 +91,7 @@ class Known:
     def missed(self, task: Task, part: Tensor) -> Tensor:
         """By how much some of them miss the criterion of a task's one row: `(K,) -> (K,)`.
 
-        As a part of what the criterion compares; 0 where it holds, inf if not allowed or unknown.
+        As a fraction of what the criterion compares; 0 where it holds, inf if refused or unknown.
         """
         # The contexts of the row itself are not needed, and would be copied for each reference.
         rules = replace(task, origin=task.origin.flatten(1)[:, :1], domain=None, latent=None)

@@ -1,4 +1,4 @@
-"""Everything but the search: what would be refused is told before time is spent."""
+"""Everything but the search: what would be refused is reported before time is spent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A search that has to come to an end."""
+"""A search with a time limit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Within(Search):
     A solve that has begun is not stopped, and what needs no solver goes on.
 
     Arguments:
-        search: the other one.
+        search: the search to limit.
         time_limit: seconds for all rows together.
     """
 
@@ -30,7 +30,7 @@ class Within(Search):
         check_time_limit(self, self.time_limit)
 
     def refusal(self, task: Task) -> str:
-        """What the search has against the task."""
+        """Why the search cannot serve the task."""
         return self.search.refusal(task)
 
     def steps(self, task: Task) -> Iterator[Progress]:

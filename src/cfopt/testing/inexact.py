@@ -22,9 +22,9 @@ class InexactOracle(Problem):
 
     Arguments:
         problem: an exact problem whose decisions can be listed.
-        noise: by how much each entry of an answer may be off.
-        gap: by what fraction of its value an answer may fall short.
-        declared: whether the problem says how inexact it is. Many a user's solver does not.
+        noise: the most by which each entry of an answer may be off.
+        gap: the fraction of its value by which an answer may fall short.
+        declared: whether the problem says how inexact it is. Many solvers do not.
         listed: whether it lists the exact decisions; a solver usually cannot.
     """
 
@@ -122,11 +122,11 @@ def truly_holds(
     `h <= 1e-6 sum_j |price_j d_j|`, as for every answer, where the rival is an exact optimum.
 
     Arguments:
-        problem: knows the exact decisions.
+        problem: a problem that knows the exact decisions.
         costs: `(B, n)`, such as the predictor's output.
         criterion: `Relative`, `Absolute` or `Epsilon`, bound to the rows.
         factual: the decisions that were taken, `(B, m)`.
-        noise: by how much entries of a solver's answers may be off; what that can cost is granted.
+        noise: the most by which entries of a solver's answers may be off; its cost is allowed for.
     """
     host = costs.detach().to("cpu", torch.float64)
     prices = problem.sense.sign * problem.prices(host).numpy()

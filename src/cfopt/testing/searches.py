@@ -24,11 +24,11 @@ _FEW = 6
 
 
 class SearchContract(ABC):
-    """What every search must do: hand over each row once, claim only what holds."""
+    """What every search must do: return each row once, claim only what holds."""
 
     @abstractmethod
     def search(self) -> Search:
-        """The search, with knobs that suit a 3x3 grid, a linear predictor and 4 features."""
+        """The search, with settings that suit a 3x3 grid, a linear predictor and 4 features."""
 
     def pipeline(self) -> Pipeline:
         """A linear predictor in float64 on a small grid; costs rise with every feature."""
@@ -152,7 +152,7 @@ class SearchContract(ABC):
                 assert not (e.bound > known * (1 + part) + 1e-9).any(), about
                 for status, loss in zip(e.status, known.tolist(), strict=True):
                     assert status is not Status.PROVED_INFEASIBLE or loss == torch.inf, about
-            if judged:  # a list is handed over only to searches that need one
+            if judged:  # a list is given only to searches that need one
                 break
         assert judged
 

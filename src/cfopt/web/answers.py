@@ -12,7 +12,7 @@ Responses = dict[int | str, dict[str, Any]]
 
 
 class Plain(JSONResponse):
-    """JSON in ASCII: names that are no valid Unicode can be told as well."""
+    """JSON in ASCII: names that are not valid Unicode can be sent as well."""
 
     def render(self, content: Any) -> bytes:
         """The body."""
@@ -26,7 +26,7 @@ class Problem(BaseModel):
 
 
 class Worker(BaseModel):
-    """A worker process: its role, its state, and the task that it is at."""
+    """A worker process: its role, its state, and the task that it works on."""
 
     role: str
     pid: int | None
@@ -35,7 +35,7 @@ class Worker(BaseModel):
 
 
 class Health(BaseModel):
-    """How the server is."""
+    """The health of the server."""
 
     status: str
     version: str
@@ -131,12 +131,12 @@ def _problem(words: str) -> dict[str, Any]:
     return {"model": Problem, "description": words}
 
 
-_WRONG: Responses = {422: _problem("The input cannot be used; the detail says why.")}
-_UNKNOWN: Responses = {404: _problem("There is no such thing.")}
+_WRONG: Responses = {422: _problem("The input is not valid; the detail says why.")}
+_UNKNOWN: Responses = {404: _problem("It does not exist.")}
 #: What may happen wherever workers are asked.
 _WORKERS: Responses = {
-    429: _problem("Too much is waiting already."),
-    502: _problem("The pipeline fails: its predictor or solver raises an error for good input."),
+    429: _problem("Too much is already waiting."),
+    502: _problem("The pipeline fails: its predictor or solver raises an error for valid input."),
     503: _problem("The workers are loading, or one died."),
     504: _problem("The pipeline took too long."),
 }

@@ -30,10 +30,10 @@ class Operation:
     """One thing that can be asked.
 
     Arguments:
-        method, path: how.
-        words: what for.
-        fields: of its body.
-        examples: of its body, as JSON.
+        method, path: the request line.
+        words: its purpose.
+        fields: the fields of its body.
+        examples: examples of its body, as JSON.
         answers: statuses, and what they mean.
     """
 

@@ -37,8 +37,8 @@ class Guard:
 
     Arguments:
         app: what is guarded.
-        host: the name or address that the server was told to use.
-        limits: of bodies.
+        host: the name or address that the server was asked to use.
+        limits: the limits on bodies.
     """
 
     def __init__(self, app: ASGIApp, host: str, limits: Limits) -> None:
@@ -61,11 +61,11 @@ class Guard:
 
         try:
             await self._guarded(scope, receive, marked)
-        # Any: a fault of this server is told like any other, and its place logged.
+        # Any: a fault of this server is reported like any other, and its place logged.
         except Exception:
             logging.getLogger("uvicorn.error").exception("%s failed", scope["path"])
             if not begun:
-                await _answer(marked, 500, "The server failed at this request.")
+                await _answer(marked, 500, "The server failed to answer this request.")
 
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
@@ -80,7 +80,7 @@ class Guard:
             return
         if body is None:
             most = f"{self._limits.body / 1e6:g} MB"
-            await _answer(send, 413, f"A request needs to be at most {most} large.")
+            await _answer(send, 413, f"A request may be at most {most}.")
             return
         await self._app(scope, _replayed(body, receive), send)
 
@@ -158,7 +158,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 def refusal(status: int, detail: str) -> tuple[Message, Message]:
-    """An answer that says no in a sentence: its start, with all headers, and its body."""
+    """A refusal in a sentence: its start, with all headers, and its body."""
     body = json.dumps({"detail": detail}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     start: Message = {"type": "http.response.start", "status": status, "headers": headers}

@@ -13,7 +13,7 @@ def known(tasks: Tasks, name: str) -> SearchTask:
     try:
         return tasks[name]
     except KeyError as error:
-        words = "There is no such task: it was forgotten, or never there."
+        words = "There is no such task: it has expired, or never existed."
         raise HTTPException(404, words) from error
 
 

@@ -10,22 +10,22 @@ class Limits:
     """The limits of a server; times in seconds, sizes in bytes.
 
     Arguments:
-        connections: at the same time, streams included; idle ones make room for others.
-        header_seconds: that the head of a request may take to arrive.
-        body: of a request.
-        body_seconds: that a request may take to arrive.
-        pixels: of an image that is sent, before it is made smaller.
+        connections: open at the same time, streams included; idle ones make room for others.
+        header_seconds: the time that the head of a request may take to arrive.
+        body: the bytes of a request's body.
+        body_seconds: the time that a request may take to arrive.
+        pixels: the pixels of an uploaded image, before it is made smaller.
         queue: searches that wait; one more is answered with 429.
         live_queue: quick calls that wait.
         workers: searches that run at the same time.
-        search_seconds: of one search.
-        live_seconds: of one quick call, such as a decision.
-        drawing_seconds: of one picture.
-        loading_seconds: until a worker is ready.
-        grace_seconds: that a worker has to stop by itself before it is killed.
+        search_seconds: the time that one search may take.
+        live_seconds: the time that one quick call, such as a decision, may take.
+        drawing_seconds: the time that one picture may take.
+        loading_seconds: the time until a worker is ready.
+        grace_seconds: the time that a worker has to stop by itself before it is killed.
         kept_tasks: tasks that are remembered; the oldest finished ones are forgotten.
-        kept_bytes: that their results may take together.
-        beat_seconds: between two events of a stream, at most.
+        kept_bytes: the memory that their results may take together.
+        beat_seconds: the longest time between two events of a stream.
     """
 
     connections: int = 256

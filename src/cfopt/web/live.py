@@ -22,8 +22,8 @@ class Live:
     """The live worker as requests see it.
 
     Arguments:
-        pool: of the workers.
-        limits: of time.
+        pool: the workers.
+        limits: the time limits.
     """
 
     def __init__(self, pool: Pool, limits: Limits) -> None:
@@ -40,8 +40,8 @@ class Live:
         """Its answer to a call.
 
         Arguments:
-            command, arguments: for `Work.do`.
-            seconds: that it may take; the limit of quick calls by default.
+            command, arguments: what to pass to `Work.do`.
+            seconds: the time that it may take; the limit of quick calls by default.
         """
         limit = self.limits.live_seconds if seconds is None else seconds
         try:
@@ -80,7 +80,7 @@ def _status(error: CallError) -> HTTPException:
     if isinstance(error, FailedError):
         return HTTPException(502, str(error))
     if isinstance(error, TooSlowError):
-        return HTTPException(504, f"The pipeline does not answer. {error}")
+        return HTTPException(504, f"The pipeline does not respond. {error}")
     if isinstance(error, DiedError):
-        return HTTPException(503, f"{error} A new one takes its place; try again.", SOON)
+        return HTTPException(503, f"{error} A new one is starting; try again.", SOON)
     return HTTPException(503, str(error), SOON)

@@ -17,7 +17,7 @@ from torch import Tensor
 from cfopt.drawing.pixels import data_uri, encoded
 from cfopt.errors import InputError
 
-#: What may be decoded: other formats of the library have had more holes than readers.
+#: What may be decoded: the library's other formats have had more security holes than users.
 _FORMATS = ("PNG", "JPEG")
 _THUMBNAIL, _COLUMNS = 48, 12
 #: Little effort: it is for a page on the same machine, several times a second.
@@ -29,10 +29,10 @@ class Canvas:
     """How images of one kind are read and shown.
 
     Arguments:
-        channels, height, width: of a context.
+        channels, height, width: the shape of a context.
         low, high: the values that black and white stand for.
-        dtype: of a context.
-        pixels: of an image that is read, at most.
+        dtype: the type of a context's numbers.
+        pixels: the most that an image may have.
     """
 
     channels: int
@@ -66,7 +66,7 @@ class Canvas:
         except Image.DecompressionBombError as error:
             raise InputError(self._too_large("it")) from error
         except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
-            raise InputError("The image is no PNG or JPEG, or is damaged.") from error
+            raise InputError("The image is not a PNG or JPEG, or it is damaged.") from error
         width, height = image.size
         if width * height > self.pixels or min(width, height) < 1:
             raise InputError(self._too_large(f"{width} x {height}"))

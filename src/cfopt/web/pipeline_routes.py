@@ -24,15 +24,15 @@ def pipeline_routes(pool: Pool, live: Live, tasks: Tasks) -> APIRouter:
     """Routes that the live worker answers.
 
     Arguments:
-        pool: of the workers.
-        live: the one that is asked.
-        tasks: whose answers may be contexts.
+        pool: the workers.
+        live: the worker that is asked.
+        tasks: the tasks whose answers may be contexts.
     """
     router = APIRouter(prefix="/api", default_response_class=Plain)
 
     @router.get("/health", tags=["server"], responses=answers.HEALTH)
     async def health() -> Response:
-        """Whether the workers are ready, and what they are at."""
+        """Whether the workers are ready, and what they are doing."""
         loaded = all(post.loaded.is_set() for post in pool.posts)
         workers = [
             {"role": post.role, "pid": post.pid, "state": post.state, "task": post.task}

@@ -1,4 +1,4 @@
-"""Workers at their queues: each takes the next job, and is replaced when it dies."""
+"""Workers and their queues: each takes the next job, and is replaced when it dies."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ _PAUSE, _LONGEST = 0.5, 30.0
 #: How often a worker may die while it loads before the user's own pipeline is left out.
 _DEATHS = 2
 _DEADLY = (
-    "The worker process died, or took too long, while it loaded this. Mend it, and start the "
-    "server again."
+    "The worker process died, or took too long, while loading this. Fix it, and restart the server."
 )
-#: Seconds after which an idle worker is looked after.
+#: Seconds after which an idle worker is checked.
 _IDLE = 0.5
 
 
@@ -37,13 +36,13 @@ class Job(Protocol):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Of the command."""
+        """The arguments of the command."""
 
     def start(self, stop: Callable[[], None]) -> bool:
         """A worker takes it on, until it is stopped; False if it is no longer wanted."""
 
     def tell(self, news: dict[str, Any]) -> None:
-        """News of it."""
+        """Report news of it."""
 
     def finish(self, answer: dict[str, Any]) -> None:
         """It is done."""
@@ -56,7 +55,7 @@ class Queue:
     """Jobs in the order in which they came.
 
     Arguments:
-        room: for so many.
+        room: how many may wait.
     """
 
     def __init__(self, room: int) -> None:
@@ -92,14 +91,14 @@ class Queue:
                 self._jobs.remove(job)
 
     def close(self) -> None:
-        """Send all who wait home."""
+        """Wake everyone who waits: there will be no more jobs."""
         with self._changed:
             self._closed = True
             waiting = list(self._jobs)
             self._jobs.clear()
             self._changed.notify_all()
         for job in waiting:
-            job.fail(DiedError("The server stops."))
+            job.fail(DiedError("The server is stopping."))
 
 
 class Post(threading.Thread):
@@ -107,9 +106,9 @@ class Post(threading.Thread):
 
     Arguments:
         role: "live" or "search".
-        queue: of its jobs.
+        queue: the queue of its jobs.
         source: what the worker loads.
-        limits: of time.
+        limits: the time limits.
     """
 
     def __init__(self, role: str, queue: Queue, source: Source, limits: Limits) -> None:
@@ -127,7 +126,7 @@ class Post(threading.Thread):
     def run(self) -> None:
         """Take jobs until the server stops."""
         while not self._leaving.is_set():
-            # Not for long, so that one who dies while idle is replaced before it is needed.
+            # Not for long, so that one that dies while idle is replaced before it is needed.
             job = self._queue.take(_IDLE) if self._ready() else None
             process = self._ready()
             if job is not None and process is not None:
@@ -168,7 +167,7 @@ class Post(threading.Thread):
             except Exception:
                 deaths += 1
                 if self._source.config is not None and deaths >= _DEATHS:
-                    # The user's own code is the likely reason: the others shall work without it.
+                    # The user's own code is the likely reason: the others must work without it.
                     self._source = replace(self._source, config=None)
                     self._lost = {OWN: _DEADLY}
                 self.faults = self._lost or {"workers": _DEADLY}
@@ -182,17 +181,17 @@ class Post(threading.Thread):
 
     @property
     def state(self) -> str:
-        """What it is at."""
+        """What it is doing."""
         return "loading" if not self.loaded.is_set() else "busy" if self.job else "idle"
 
     @property
     def task(self) -> str | None:
-        """The id of the search that it is at."""
+        """The id of the search that it is running."""
         return getattr(self.job, "id", None)
 
     @property
     def pid(self) -> int | None:
-        """Of its process."""
+        """The id of its process."""
         return None if self._process is None else self._process.pid
 
     def leave(self) -> None:
@@ -217,11 +216,11 @@ class Call:
         """Quick calls have no news."""
 
     def finish(self, answer: dict[str, Any]) -> None:
-        """Hand it over."""
+        """Return the answer."""
         self.answer.set_result(answer)
 
     def fail(self, error: CallError) -> None:
-        """Hand over the reason."""
+        """Return the reason."""
         if not self.answer.cancelled():
             self.answer.set_exception(error)
 
@@ -231,7 +230,7 @@ class Pool:
 
     Arguments:
         source: what they load.
-        limits: of the server.
+        limits: the limits of the server.
     """
 
     def __init__(self, source: Source, limits: Limits) -> None:

@@ -51,7 +51,7 @@ class Source:
     Arguments:
         config: the user's own configuration, from the command line.
         trusted: whether what it names may execute code.
-        pixels: that an image may have.
+        pixels: the most that an image may have.
     """
 
     config: Path | None = None
@@ -73,7 +73,7 @@ def _context() -> Any:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """What is started here by this thread hears no Ctrl-C before it can say that it will not."""
+    """Processes that this thread starts within get no Ctrl-C before they can ignore it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -87,7 +87,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def end_origin() -> None:
-    """End the process that workers are forked from, whatever it is at.
+    """End the process that workers are forked from, whatever it is doing.
 
     For a server that ends, too: others of the same process would lose their workers.
     """
@@ -107,7 +107,7 @@ class Process:
 
     Arguments:
         source: what it loads.
-        grace: seconds that it has to stop by itself.
+        grace: the seconds that it has to stop by itself.
     """
 
     def __init__(self, source: Source, grace: float) -> None:
@@ -120,7 +120,7 @@ class Process:
             self._process.start()
         theirs.close()
         self._grace, self._number = grace, 0
-        # Known from the connection a moment before the system tells that a process has ended.
+        # Known from the connection a moment before the system reports that a process has ended.
         self._broken = False
         #: Whether it leads a group, of itself and all that it starts.
         self._leads = False
@@ -130,7 +130,7 @@ class Process:
 
     @property
     def pid(self) -> int | None:
-        """Of the process."""
+        """The id of the process."""
         pid: int | None = self._process.pid
         return pid
 
@@ -166,8 +166,8 @@ class Process:
         """Answer a call that was begun, or raise a `CallError`; then see `alive`.
 
         Arguments:
-            command, arguments: for `Work.do`.
-            seconds: that it may take.
+            command, arguments: what to pass to `Work.do`.
+            seconds: the most that it may take.
             on_news: called with each report.
         """
         number = self._number

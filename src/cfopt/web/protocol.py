@@ -23,7 +23,7 @@ def protocol(limits: Limits) -> type[H11Protocol]:
     once, so that idle connections keep nobody out.
 
     Arguments:
-        limits: of connections and time.
+        limits: the limits on connections and time.
     """
 
     class Connection(H11Protocol):

@@ -15,7 +15,7 @@ from cfopt.web.requests import Question
 
 
 def questions(noun: str) -> list[dict[str, Any]]:
-    """What can be asked, first the questions about an alternative.
+    """What can be asked; questions about an alternative come first.
 
     Arguments:
         noun: what a decision is called.

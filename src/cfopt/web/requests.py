@@ -20,7 +20,7 @@ from pydantic import (
 _MANY = 100_000
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Pipeline = Annotated[
-    str, Field(min_length=1, max_length=200, description="One of those of /api/pipelines.")
+    str, Field(min_length=1, max_length=200, description="The name of one of /api/pipelines.")
 ]
 Row = Annotated[StrictInt, Field(ge=0, le=10**9)]
 Cell = Annotated[
@@ -35,7 +35,7 @@ Numbers = Annotated[list[FiniteFloat], Field(max_length=_MANY)]
 
 
 class _Asked(BaseModel):
-    """Unknown keys are mistakes, and told."""
+    """Unknown keys are mistakes, and reported."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -52,7 +52,7 @@ class Context(_Asked):
 
     values: Numbers | None = Field(None, description="One number for each feature of a table.")
     image: str | None = Field(
-        None, description="A PNG or JPEG in base64; one of the map's own size is taken exactly."
+        None, description="A PNG or JPEG in base64; one of the map's own size is used as it is."
     )
     row: Row | None = Field(None, description="The number of a stored context, from 0.")
     task: Name | None = Field(
@@ -102,7 +102,7 @@ class Question(_Asked):
     kind: Name = Field(
         description="One of a pipeline's questions. When would the alternative have beaten the "
         "decision (relative), or all others (absolute)? When would the decision have been clearly "
-        "wrong (epsilon, with the key epsilon: by what fraction it is to lose)?"
+        "wrong (epsilon, with the key epsilon: by what fraction it should lose)?"
     )
     alternative: Alternative | None = Field(
         None,
@@ -110,7 +110,9 @@ class Question(_Asked):
         'route on a map or grid, {"path": [name, ...]} for one in a network, or {"row": k} for '
         "what is decided in a stored context.",
     )
-    margin: FiniteFloat = Field(0.0, description="By what fraction the alternative is to win.")
+    margin: FiniteFloat = Field(
+        0.0, description="The fraction of its value by which the alternative must win."
+    )
 
 
 class Ranges(_Asked):
@@ -120,7 +122,7 @@ class Ranges(_Asked):
         default_factory=list, description="Features that stay as they are."
     )
     lower: dict[str, FiniteFloat] = Field(default_factory=dict, description="Least values.")
-    upper: dict[str, FiniteFloat] = Field(default_factory=dict, description="Greatest values.")
+    upper: dict[str, FiniteFloat] = Field(default_factory=dict, description="Largest values.")
 
 
 class Decide(_Asked):
@@ -143,7 +145,7 @@ class Explain(_Asked):
     question: Question
     plausible: StrictBool | None = Field(
         None,
-        description="Search among what the generative model makes; by default if there is one.",
+        description="Search among what the generative model makes; the default if there is one.",
     )
     features: Ranges = Field(default_factory=Ranges)
     seconds: Annotated[FiniteFloat, Field(gt=0)] | None = Field(

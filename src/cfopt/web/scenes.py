@@ -57,7 +57,7 @@ class Scene:
         contexts: stored ones, `(N, ...)`.
         labels: what they are called.
         view: how contexts are read and shown.
-        naive: makes the question of a criterion that is to be answered among all contexts.
+        naive: makes the question that asks a criterion of all contexts.
         plausible: the same among plausible ones; None without a generative model.
     """
 
@@ -92,7 +92,7 @@ def shipped(pixels: int) -> Iterator[tuple[str, Callable[[], Scene]]]:
     """The names of the pipelines that come with the package, and how each is loaded.
 
     Arguments:
-        pixels: that an image may have.
+        pixels: the most that an image may have.
     """
     yield "terrain", lambda: _terrain(pixels)
     yield "grid", _grid
@@ -178,7 +178,7 @@ def own(config: Path, trusted: bool, pixels: int) -> Scene:
     Arguments:
         config: the file, from the command line.
         trusted: whether what it names may execute code.
-        pixels: that an image may have.
+        pixels: the most that an image may have.
     """
     from cfopt.app.config import read_config
     from cfopt.app.work import load
@@ -230,9 +230,9 @@ def load_scenes(
     """All pipelines by name, their descriptions, and of those that cannot be loaded the reasons.
 
     Arguments:
-        config: of the user's own pipeline, if any.
+        config: the configuration of the user's own pipeline, if any.
         trusted: whether what it names may execute code.
-        pixels: that an image may have.
+        pixels: the most that an image may have.
     """
     makers = dict(shipped(pixels))
     if config is not None:
@@ -244,7 +244,7 @@ def load_scenes(
             scene = make()
             described.append(scene.describe())
             scenes[name] = scene
-        # Any: the user's own code is among it, and the others shall still work.
+        # Any: the user's own code is among it, and the others must still work.
         except Exception as error:
             faults[name] = str(error) or type(error).__name__
     return scenes, described, faults

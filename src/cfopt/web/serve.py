@@ -48,9 +48,9 @@ def serve(source: Source, limits: Limits, host: str, port: int) -> None:
 
     Arguments:
         source: what workers load.
-        limits: of everything.
-        host: the name or address to listen at.
-        port: the port; 0 takes a free one, which is printed.
+        limits: all limits of the server.
+        host: the name or address to listen on.
+        port: the port; 0 picks a free one, which is printed.
     """
     listening = listen(host, port)
     app = create_app(source, limits, host)
@@ -61,8 +61,8 @@ def settings(app: FastAPI, limits: Limits) -> uvicorn.Config:
     """How an application is served.
 
     Arguments:
-        app: of `create_app`.
-        limits: of connections.
+        app: the application, from `create_app`.
+        limits: the limits on connections.
     """
     return uvicorn.Config(
         app,
@@ -80,7 +80,7 @@ def listen(host: str, port: int) -> socket.socket:
 
     Arguments:
         host: a name or an address of this machine.
-        port: 0 for a free one.
+        port: the port; 0 picks a free one.
     """
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -100,7 +100,7 @@ class _Server(uvicorn.Server):
     """Says where the page is once it can be opened, and what cannot be loaded.
 
     Arguments:
-        config: of the server.
+        config: uvicorn's configuration of the server.
         pool: its workers, which end before it does.
     """
 
@@ -109,7 +109,7 @@ class _Server(uvicorn.Server):
         self._pool, self._told = pool, False
 
     async def startup(self, sockets: list[Any] | None = None) -> None:
-        """Listen, then tell."""
+        """Listen, then say where."""
         await super().startup(sockets)
         for one in sockets or []:
             host, port = one.getsockname()[:2]
@@ -117,7 +117,7 @@ class _Server(uvicorn.Server):
             print(f"The explorer is at http://{shown}:{port} (Ctrl-C stops it).", flush=True)
 
     async def on_tick(self, counter: int) -> bool:
-        """Tell once why the user's own pipeline is missing."""
+        """Say once why the user's own pipeline is missing."""
         fault = self._pool.live.faults.get(OWN)
         if fault is not None and not self._told:
             self._told = True

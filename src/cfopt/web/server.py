@@ -1,4 +1,4 @@
-"""The application: the page, its routes, and errors told in a sentence."""
+"""The application: the page, its routes, and errors in a sentence."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from cfopt.web.task_routes import task_routes
 from cfopt.web.tasks import Tasks
 
 STATIC = Path(__file__).parent / "static"
-#: Asked for anew each time: a newer version of one file must not mix with an older one of another.
+#: Requested again each time: a newer version of one file must not mix with an older one of another.
 _FRESH = {"Cache-Control": "no-cache"}
-#: Parts of a place in a request that are no names of its fields.
+#: Parts of a place in a request that are not names of its fields.
 _UNNAMED = ("body", "path", "query", "wanted", "decision", "cell", "named")
 
 
 def create_app(source: Source, limits: Limits, host: str = "127.0.0.1") -> FastAPI:
     """The whole application; its workers live as long as it does.
 
-    This process loads no model and runs no code of the user: it stays whatever they do.
+    This process loads no model and runs none of the user's code: it survives whatever they do.
 
     Arguments:
         source: what workers load.
-        limits: of everything.
+        limits: all limits of the server.
         host: the name or address that clients use.
     """
     pool = Pool(source, limits)

@@ -98,7 +98,7 @@ def task_routes(tasks: Tasks, live: Live) -> APIRouter:
 
 
 def _full(limits: Limits) -> HTTPException:
-    words = f"{limits.queue} searches are waiting already; try again when some of them are done."
+    words = f"{limits.queue} searches are already waiting; try again when some of them are done."
     return HTTPException(429, words, SOON)
 
 

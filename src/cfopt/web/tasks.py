@@ -20,7 +20,7 @@ class SearchTask:
 
     Arguments:
         request: what was asked, as it is remembered.
-        seconds: that the search may take.
+        seconds: the time that the search may take.
         origin: the search whose answer is the context, if it is one.
     """
 
@@ -110,7 +110,7 @@ class SearchTask:
                 self._end(
                     "failed",
                     "The worker process died during the search, as it does when memory runs out or "
-                    "a solver crashes. A new one takes its place; try again.",
+                    "a solver crashes. A new one is starting; try again.",
                 )
             else:
                 self._end("failed", str(trouble))
@@ -148,7 +148,7 @@ class SearchTask:
 
 
 def continued(request: dict[str, Any], origin: SearchTask | None) -> dict[str, Any]:
-    """A request with the answer that it goes on from, if it goes on from one."""
+    """A request with the answer that it continues from, if any."""
     return request if origin is None else request | {"origin": origin.explanation}
 
 
@@ -156,8 +156,8 @@ class Tasks:
     """All tasks that are remembered.
 
     Arguments:
-        queue: of those that wait for a worker.
-        limits: of the server.
+        queue: the tasks that wait for a worker.
+        limits: the limits of the server.
     """
 
     def __init__(self, queue: Queue, limits: Limits) -> None:

@@ -1,4 +1,4 @@
-"""What the page is told: of a context and its decision, of a search on its way, of its result."""
+"""What the page learns: a context and its decision, a search on its way, and its result."""
 
 from __future__ import annotations
 
@@ -126,13 +126,13 @@ def _side(
 
 
 class News:
-    """Tells where a search is, a few times a second, and ends it when it is not wanted.
+    """Reports where a search is, a few times a second, and ends it when it is no longer wanted.
 
     Arguments:
-        scene: whose contexts are searched.
+        scene: the pipeline whose contexts are searched.
         generative: the model whose codes are searched, if any.
         stopped: whether the search is no longer wanted.
-        tell: for the news.
+        tell: called with the news.
     """
 
     def __init__(
@@ -146,13 +146,13 @@ class News:
         self._last = 0.0
 
     def __call__(self, progress: Progress) -> None:
-        """Hear the search's own report."""
+        """Take in the search's own report."""
         if self._stopped():
             raise Stopped
         now = time.perf_counter()
         if now - self._last >= _EVERY:
             self._tell({"step": progress.step} | self._where(progress.moving))
-            # After it was told: what it takes shall not take all of the time.
+            # After the report: its own cost must not take all of the time.
             self._last = time.perf_counter()
 
     def _where(self, moving: Moving | None) -> dict[str, Any]:

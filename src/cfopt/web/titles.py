@@ -20,10 +20,10 @@ SHIPPED = {
     for title in (
         Title(
             "terrain",
-            "Ways across a map",
+            "Routes across a map",
             "map",
-            "A network reads a map and predicts what each cell costs to cross; the best way is the "
-            "cheapest from the upper left to the lower right.",
+            "A network reads a map and predicts what each cell costs to cross; the best route is "
+            "the cheapest from the upper left to the lower right.",
         ),
         Title(
             "grid",
@@ -38,7 +38,7 @@ SHIPPED = {
             "What to pack",
             "table",
             "A linear model predicts what each of 16 items is worth from the market, each feature "
-            "in standard deviations from the usual; the selection is worth the most within two "
+            "in standard deviations from the usual; the selection has the highest value within two "
             "capacities. The data are synthetic.",
         ),
     )

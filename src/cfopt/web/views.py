@@ -24,7 +24,7 @@ class View(Protocol):
 
     @property
     def kind(self) -> str:
-        """What the page is told: "table", "map" or "image"."""
+        """What the page is to show: "table", "map" or "image"."""
 
     def read(self, sent: Context) -> Tensor:
         """A context that was sent: `-> (...)`."""
@@ -45,8 +45,8 @@ class TableView:
 
     Arguments:
         features: names, scales and limits.
-        size: how many features.
-        dtype: of a context.
+        size: the number of features.
+        dtype: the type of a context's numbers.
     """
 
     features: Features
@@ -106,7 +106,7 @@ class TableView:
         if not (ranges.locked or ranges.lower or ranges.upper):
             return self.features
         names = self.names
-        # Built once with the names alone, so that a wrong one is told by the library.
+        # Built once with the names alone, so that the library reports a wrong one.
         Features(names, immutable=ranges.locked, lower=ranges.lower, upper=ranges.upper)
         own = self.features.limits(self.size)
         lower = np.maximum(own.lower, [ranges.lower.get(name, -np.inf) for name in names])

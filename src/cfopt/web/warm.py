@@ -1,7 +1,7 @@
 """What workers have in common, loaded once: they are forked from a process that imported this.
 
 So a new worker is there at once when another had to be killed, and all of them share the memory of
-models and libraries. The user's own code is no part of it: each worker loads that for itself.
+models and libraries. The user's own code is not among it: each worker loads that for itself.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Work:
 
     def __init__(self, scenes: dict[str, Scene], stopped: Callable[[], bool]) -> None:
         self._scenes, self._stopped = scenes, stopped
-        #: The explanation whose answer the current call goes on from.
+        #: The explanation whose answer the current call continues from.
         self._origin: Explanation | None = None
 
     def do(self, command: str, arguments: dict[str, Any], tell: Tell) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Work:
         return {"png": _canvas(scene).sprite(scene.contexts[:_THUMBNAILS])}
 
     def _check(self, asked: Explain) -> dict[str, Any]:
-        """Try everything but the search; what is wrong is told in the library's words.
+        """Try everything but the search; what is wrong is reported in the library's words.
 
         Returns the request as it is to be remembered: an image in the size that was searched.
         """
@@ -82,7 +82,7 @@ class Work:
         trial = replace(question, search=Trial(question.search or Auto()), reference=None)
         tried = answer(self._read(scene, asked.context)[None], scene.pipeline, trial)
         if tried.status[0] is Status.REJECTED:
-            decided(scene, tried.x0[0])  # where the solver fails, that is no fault of the request
+            decided(scene, tried.x0[0])  # a failing solver is not the request's fault
             raise InputError(tried.message[0][:1].upper() + tried.message[0][1:] + ".")
         kept = asked.model_dump(mode="json", exclude_none=True)
         if asked.context.image is not None:

@@ -1,6 +1,6 @@
-"""A worker process: it loads the pipelines, answers one call at a time, and can be told to stop.
+"""A worker process: it loads the pipelines, answers one call at a time, and can be asked to stop.
 
-Messages are JSON in both directions, so that nothing which a worker says is ever executed.
+Messages are JSON in both directions, so that nothing that a worker sends is ever executed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ def main(connection: Connection, config: str | None, trusted: bool, pixels: int)
     """Serve calls until the server is gone.
 
     Arguments:
-        connection: to the server.
+        connection: the connection to the server.
         config: the path of the user's own configuration, if any.
         trusted: whether what it names may execute code.
-        pixels: that an image may have.
+        pixels: the most that an image may have.
     """
     # Ctrl-C is meant for the server, which then ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -41,7 +41,7 @@ class _Worker:
 
     def run(self, config: Path | None, trusted: bool, pixels: int) -> None:
         # Read by a thread of its own: a search hears at once that it is no longer wanted, and a
-        # worker whose server was killed ends, whatever it is at.
+        # worker whose server was killed ends, whatever it is doing.
         threading.Thread(target=self._listen, daemon=True).start()
         self._send({"group": hasattr(os, "setsid")})
         from cfopt.web import warm  # noqa: F401

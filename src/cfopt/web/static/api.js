@@ -19,7 +19,7 @@ async function call(method, url, body) {
       body: body === undefined ? undefined : JSON.stringify(body),
     });
   } catch {
-    throw new ServerError("The server does not answer. Is cfopt serve still running?", true);
+    throw new ServerError("The server does not respond. Is cfopt serve still running?", true);
   }
   const text = await answer.text();
   let data = null;

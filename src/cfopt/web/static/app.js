@@ -87,7 +87,7 @@ async function start() {
     if (error.passing) throw error;
     replace("/");
     await open(first());
-    notice(`The result of this link is not there: ${error.message}`);
+    notice(`The result of this link is no longer available: ${error.message}`);
     return;
   }
   // Without the naive answer the other one is still worth showing.

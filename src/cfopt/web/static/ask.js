@@ -16,7 +16,7 @@ export class Ask {
     this.why = el("p", { class: "small why", id: `${host.id}-why` });
     this.button.setAttribute("aria-describedby", this.why.id);
     this.naive = el("input", { type: "checkbox" });
-    const beside = el("span", {}, "Beside it the naive answer: the nearest pixels, plausible or not");
+    const beside = el("span", {}, "Also show the naive answer: the nearest pixels, plausible or not");
     this.naiveRow = el("label", { class: "check" }, this.naive, beside);
     this.kinds = el("div", { class: "kinds", role: "radiogroup", "aria-label": "Question" });
     this.knobs = el("div", {});
@@ -95,7 +95,7 @@ export class Ask {
 
   report({ status, place, seconds: passed, step }, what = "Searching") {
     if (status === "queued") {
-      const before = place > 1 ? `, ${place} searches before it` : place === 1 ? ", one search before it" : "";
+      const before = place > 1 ? `, ${place} searches ahead` : place === 1 ? ", one search ahead" : "";
       this.time.textContent = `Waiting for a worker${before}`;
       return;
     }
@@ -114,7 +114,7 @@ class Slider {
   constructor({ name, before, after, low, high, step, usual }) {
     Object.assign(this, { name, low, high, step });
     const range = { type: "range", min: low, max: high, step, value: usual, oninput: () => this.#told() };
-    this.input = el("input", { ...range, "aria-label": `${before} so much ${after}, in percent` });
+    this.input = el("input", { ...range, "aria-label": `${before} this much ${after}, in percent` });
     this.output = el("output", {});
     this.host = el("p", { class: "far" }, `${before} `, this.output, ` ${after}`, this.input);
     this.#told();

@@ -8,7 +8,7 @@ const CELL = 12;
 const EDGE = 13; // room for the names of columns and rows
 const SHADES = 6;
 
-/** The shade of each cost, 0 (cheap) to 5 (dear), over a range. */
+/** The shade of each cost, 0 (cheap) to 5 (expensive), over a range. */
 export function shades(costs, low = Math.min(...costs), high = Math.max(...costs)) {
   const span = high - low || 1;
   const shade = (cost) => Math.floor(((cost - low) / span) * SHADES);
@@ -82,7 +82,7 @@ export function frame(grid, label, ...parts) {
   return svg("svg", { class: "cells", viewBox, ...told }, parts, rulers(grid));
 }
 
-/** The map itself as a part of a frame. */
+/** The map itself, for use in a frame. */
 export function ground(image, { rows, cols }) {
   const size = { x: EDGE, y: EDGE, width: CELL * cols, height: CELL * rows };
   return svg("image", { href: image, ...size, preserveAspectRatio: "none" });

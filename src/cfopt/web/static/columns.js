@@ -15,7 +15,7 @@ export class ColumnsDrawing {
     this.columns = columns ?? (names ?? []).map((name) => ({ name, binary: true }));
     this.fields = this.columns.length <= LISTED ? this.columns.map((column, k) => this.#field(column, k)) : [];
     const binary = this.columns.every((column) => column.binary);
-    const help = binary ? "Tick what your alternative takes." : "Say how much of each your alternative takes.";
+    const help = binary ? "Tick what your alternative takes." : "Enter how much of each your alternative takes.";
     this.help = this.fields.length ? help : "Take the decision of another row.";
     if (this.fields.length) list.replaceChildren(el("div", { class: "ticks" }, this.fields.map(({ node }) => node)));
   }

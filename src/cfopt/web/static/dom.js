@@ -55,7 +55,7 @@ export function notice(words, { calm = false, again = null } = {}) {
   retry.onclick = again;
 }
 
-/** Do something; what goes wrong is told, with a way to try again where that may help. */
+/** Do something; what goes wrong is reported, with a way to try again where that may help. */
 export async function guarded(work) {
   try {
     await work();

@@ -104,7 +104,7 @@ export class Editor {
     const { route } = this.sketch;
     if (!route.length) announce("Your route is empty.");
     else if (this.sketch.complete) announce(this.sketch.words(this.on.now()));
-    else if (route.length < before) announce(`Taken back to ${cellName(route.at(-1))}.`);
+    else if (route.length < before) announce(`Cut back to ${cellName(route.at(-1))}.`);
     else announce(`Led to ${cellName(cell)}, ${counted(route.length, "cell")}.`);
   }
 
@@ -112,7 +112,7 @@ export class Editor {
     if (this.sketch.complete) return;
     const whole = this.sketch.finished(this.on.now().costs);
     if (whole) this.lead(whole);
-    else notice("From there the goal cannot be reached without crossing your route. Take a part of it back.");
+    else notice("From there the goal cannot be reached without crossing your route. Undo some of it.");
   }
 
   #remember(paints = false) {
@@ -134,7 +134,7 @@ export class Editor {
       this.on.painted();
     }
     this.on.changed();
-    announce(before.pixels ? "The painting was taken back." : this.sketch.words(this.on.now()));
+    announce(before.pixels ? "The painting was undone." : this.sketch.words(this.on.now()));
   }
 
   // Painting

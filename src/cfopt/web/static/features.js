@@ -79,7 +79,7 @@ export class Features {
       slider.setAttribute("aria-valuetext", number(value));
       slider.style.setProperty("--at", `${(100 * (slider.value - min)) / (max - min || 1)}%`);
     };
-    // Noise of the solver is no number to read.
+    // The solver's noise is not a number worth reading.
     const shown = (value) => (Math.abs(value) < 1e-9 * (max - min) ? 0 : Number(Number(value).toPrecision(4)));
     const moved = (value) => {
       this.values[k] = Number(value);

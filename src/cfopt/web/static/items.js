@@ -28,7 +28,7 @@ function itemRows(names, costs, decision, alternative, click) {
 
 /** Items that are put in or left out of the alternative with a click. */
 export class ItemsDrawing {
-  help = "Click items to put them into your alternative or to leave them out.";
+  help = "Click items to add them to your alternative or to remove them.";
 
   /**
    * @param scene {entries, weights, capacities}

@@ -106,8 +106,8 @@ function picture(plan, prices, lines, label, extra) {
 /** A network whose roads and places lead the alternative through them. */
 export class NetworkDrawing {
   help =
-    "Click roads or places that your route should take; the rest of it follows the cheapest way. " +
-    "By keyboard: arrow keys move, Enter chooses, Backspace takes back.";
+    "Click roads or places that your route should take; the rest follows the cheapest way. " +
+    "By keyboard: arrow keys move, Enter chooses, Backspace undoes.";
 
   /**
    * @param host the element to fill

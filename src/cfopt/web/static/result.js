@@ -11,8 +11,8 @@ const SIDES = ["before", "after"];
 const CONTRAST = "Thick: decided before, asked for after. Dashed: the other one.";
 const BEST = "Thick: best before and after. Dashed: what was decided.";
 const NAMES = ["Plausible", "Naive"]; // of two answers beside each other
-const NOISE = 1e-6; // the part of the largest change below which a change is none
-const PURPLE = "The more purple, the more a pixel changed.";
+const NOISE = 1e-6; // the fraction of the largest change below which a change does not count
+const PURPLE = "The more purple a pixel, the more it changed.";
 
 const hopeless = (result) => result.status === "proved infeasible";
 const head = (words) => el("th", { scope: "col" }, words);
@@ -23,7 +23,7 @@ const small = (words) => words && el("p", { class: "small" }, words);
  * Show the answer of one task, or of two beside each other (plausible, then naive).
  * @param tasks done, with results
  * @param pipeline as the server describes it
- * @param on {again(task) to go on from its answer, naive()}, each or null
+ * @param on {again(task) to continue from its answer, naive()}, each or null
  */
 export function showResult(tasks, pipeline, on) {
   const host = byId("result");
@@ -59,7 +59,7 @@ export function showAgain() {
 
 function opening({ question, status, verdict, optimal, valid }) {
   const verdictWords = el("b", {}, el("i", { class: "mark" }), `${capital(status)}. `);
-  const closest = optimal && valid ? el("em", { class: "pill" }, "closest there is") : null;
+  const closest = optimal && valid ? el("em", { class: "pill" }, "closest possible") : null;
   return el(
     "header",
     {},
@@ -183,11 +183,11 @@ function changes({ changes: { title, words, rows, more } }, spelled) {
 /** What is measured of an answer: name, what it means, and its value. */
 const MEASURES = [
   ["Distance", "how far the answer is from the context", (r) => number(r.distance, 3)],
-  ["Regret before", "how much worse than the best what was asked for is", (r) => percent(r.regret_before)],
+  ["Regret before", "how much worse than the best the alternative is", (r) => percent(r.regret_before)],
   ["Regret after", "the same in the answer", (r) => (hopeless(r) ? "" : percent(r.regret_after))],
   ["Plausible", "how typical its code is", (r) => r.rating ?? ""],
-  ["Steps", "of the search", (r) => r.steps.toLocaleString("en")],
-  ["Time", "that the search took", (r) => duration(r.seconds)],
+  ["Steps", "steps of the search", (r) => r.steps.toLocaleString("en")],
+  ["Time", "time that the search took", (r) => duration(r.seconds)],
 ];
 
 function facts(result) {
@@ -233,7 +233,7 @@ function actions(tasks, on) {
       await navigator.clipboard.writeText(link);
       copy.textContent = "Copied";
     } catch {
-      copy.textContent = "Copy it from the address line";
+      copy.textContent = "Copy it from the address bar";
     }
     announce(copy.textContent);
   });
@@ -242,7 +242,7 @@ function actions(tasks, on) {
     const words = `${both ? `${NAMES[k]} ` : ""}${ending.toUpperCase()}`;
     return el("a", { class: "button", href: api.download(id, ending), download: true }, words);
   });
-  const onward = both ? "Go on from the plausible answer" : "Go on from this answer";
+  const onward = both ? "Continue from the plausible answer" : "Continue from this answer";
   const goes = on.again && !hopeless(tasks[0].result);
   return el(
     "div",

@@ -38,7 +38,7 @@ export function follow(id, progress, left) {
       stream.addEventListener("end", (event) => finish(resolve, JSON.parse(event.data)));
       stream.addEventListener("error", look);
     };
-    // The browser mends a stream that broke, but not one that was refused: that is opened again.
+    // The browser reconnects a stream that broke, but not one that was refused: that is reopened here.
     // The task is asked for as well, lest it ended meanwhile.
     const poll = async () => {
       let task = null;

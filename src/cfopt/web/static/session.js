@@ -22,7 +22,7 @@ export class Session {
     return this.#searches !== null;
   }
 
-  /** A mark of the page that is shown; `here` tells whether it still is. */
+  /** A mark of the page that is shown; `here` says whether it still is. */
   get turn() {
     return this.#turn;
   }

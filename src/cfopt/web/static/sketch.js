@@ -25,7 +25,7 @@ export class Sketch {
     else this.lead(cell, this.complete);
   }
 
-  /** Lead the route on to a cell, or begin anew. */
+  /** Lead the route on to a cell, or start again. */
   lead(cell, anew = false) {
     const from = anew || !this.route.length ? [this.grid.start] : this.route;
     this.route = ledTo(from, cell, this.grid.neighbours);
@@ -59,7 +59,7 @@ export class Sketch {
     const end = cellName(this.route.at(-1));
     if (!this.complete) {
       const goal = cellName(this.grid.goal);
-      return `${cells} so far, to ${end}. Go on to ${goal}, or let it be finished the cheapest way.`;
+      return `${cells} so far, to ${end}. Continue to ${goal}, or have it finished the cheapest way.`;
     }
     const more = this.cost(costs) / value - 1;
     return more > 1e-6

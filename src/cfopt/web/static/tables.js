@@ -113,7 +113,7 @@ export class Tables {
     else notice(failure(tasks[0]));
   }
 
-  /** The alternative of a question, if it can be told before the answer is there. */
+  /** The alternative of a question, if it is known before the answer is there. */
   async #asked({ alternative }, result) {
     if (!alternative) return null;
     if (result) return result.asked_decision;
@@ -207,7 +207,7 @@ export class Tables {
     showResult(tasks, this.pipeline, { again: this.pipeline.features ? again : null, naive: null });
   }
 
-  /** How a decision's value is told: as a noun, of one that would be, of one that is. */
+  /** How a decision's value is worded: as a noun, of one that would be, of one that is. */
   get #words() {
     return this.pipeline.sense === "max" ? ["worth", "be worth", "is worth"] : ["cost", "cost", "costs"];
   }
@@ -237,7 +237,7 @@ export class Tables {
     byId("wanted-said").textContent = called + beside || (wanted ? "Chosen." : "None yet.");
     byId("wanted-help").textContent = this.drawing.help;
     usable(byId("clear-wanted"), Boolean(wanted));
-    const shades = el("div", {}, el("dt", {}, "roads: cheap", el("i", { class: "ramp" }), "dear"));
+    const shades = el("div", {}, el("dt", {}, "roads: cheap", el("i", { class: "ramp" }), "expensive"));
     byId("table-legend").replaceChildren(
       legendEntry("factual", "strong", "decided", number(value)),
       ...(wanted ? [legendEntry("other", "weak", "yours", worth)] : []),

@@ -25,7 +25,7 @@ async function smaller(file) {
     return await new Promise((resolve) => canvas.toBlob(resolve, "image/jpeg", 0.92));
   } catch {
     throw new Error(
-      `${file.name} is no image that this browser can read, and too large to be sent. Choose a PNG or a JPEG.`,
+      `${file.name} is not an image that this browser can read, and it is too large to send. Choose a PNG or a JPEG.`,
     );
   }
 }

@@ -18,7 +18,7 @@ export function number(value, digits = 4) {
 /** The same with its sign. */
 export const signed = (value) => (value > 0 ? "+" : "") + number(value, 3);
 
-/** A part of one in percent: 0.064 is 6.4%. */
+/** A fraction in percent: 0.064 is 6.4%. */
 export function percent(part) {
   if (part === null || part === undefined || !Number.isFinite(part)) return "";
   const value = 100 * part;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 
 import numpy as np
 import pandas as pd
@@ -293,8 +293,21 @@ def _raise(costs: np.ndarray) -> object:
 
 
 def _hang(costs: np.ndarray) -> object:
-    time.sleep(5)
+    _hanging.set()
+    _never.wait()
     return costs
+
+
+_hanging, _never = threading.Event(), threading.Event()
+
+
+class _Patient(threading.Thread):
+    """A thread that is waited for as long as it may still answer, however busy the machine is."""
+
+    def join(self, timeout: float | None = None) -> None:
+        while self.is_alive() and not _hanging.is_set():
+            super().join(0.01)
+        _hanging.clear()
 
 
 @pytest.mark.parametrize(
@@ -308,7 +321,10 @@ def _hang(costs: np.ndarray) -> object:
         (lambda costs: None, "not finite|returned shape|no array of numbers"),
     ],
 )
-def test_an_oracle_that_fails_at_a_context_rejects_that_row_only(trap, why: str) -> None:
+def test_an_oracle_that_fails_at_a_context_rejects_that_row_only(
+    trap, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threading, "Thread", _Patient)
     grid = GridShortestPath(3, 3)
     predictor = random_linear(4, 12, bias=5.0)
     pipeline = cfopt.Pipeline(predictor, _oracle(grid, trap))

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
-from tests import outside
 from tests.browsing import BROWSER, Visit, chromium, command_serving  # noqa: F401
+from tests.extensions import outside
 
 from cfopt.problems import GridShortestPath
 

@@ -10,12 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.collections import LineCollection
-from matplotlib.colors import to_hex
-from tests import outside
-from tests.outside import ROADS, Assignment, Towns
+from tests.extensions import outside
+from tests.extensions.outside import ROADS, Assignment, Towns
 
-import cfopt
 from cfopt.drawing import palette
 from cfopt.drawing.panel import Line, Panel
 from cfopt.drawing.svg import common, draw, sketch
@@ -23,9 +20,7 @@ from cfopt.errors import InputError
 from cfopt.problems import GridShortestPath, Knapsack, TerrainShortestPath
 from cfopt.problems.routes import Network
 from cfopt.problems.scene import Bars, Entry, Scene
-from cfopt.report import write_report
 from cfopt.testing import ProblemContract
-from conftest import another, normal, random_linear
 
 ROOT = Path(__file__).parent.parent
 
@@ -166,29 +161,6 @@ def test_nothing_of_a_network_lies_outside_its_picture() -> None:
         for x, y, r in (map(float, spot) for spot in spots):
             assert r <= x <= width - r
             assert r <= y <= height - r
-
-
-@pytest.mark.parametrize("problem", [Towns(), Assignment(3)])
-def test_an_outside_problem_is_explained_plotted_and_reported_from_its_one_file(
-    problem: Any, tmp_path: Path
-) -> None:
-    pipeline = cfopt.Pipeline(random_linear(3, problem.num_costs, bias=4.0), problem)
-    x0 = normal(3, 3)
-    e = cfopt.explain(x0, pipeline, cfopt.Absolute(another(pipeline, x0)))
-    scene = problem.scene()
-    axes = e[0].plot(tmp_path / "why.png").axes[0]
-    lines = [one for one in axes.collections if isinstance(one, LineCollection)]
-    assert len(lines[0].get_segments()) == len(scene.arcs)
-    drawn = {to_hex(one.get_colors()[0]): len(one.get_segments()) for one in lines[1:]}
-    assert drawn[palette.LIGHT["factual"]] == int(e.factual[0].sum())
-    assert drawn[palette.LIGHT["other"]] == int(e.alternative[0].sum())
-    path = write_report(e, tmp_path / "r.html", title="t", seconds=1.0, settings={})
-    html = path.read_text(encoding="utf-8")
-    assert html.count('<svg class="network"') == 6
-    assert 'class="bars"' not in html
-    assert f"the best {scene.noun}" in html
-    assert scene.name_of(e.alternative[0].double().numpy()) in html
-    assert f'<th scope="col">{scene.noun.capitalize()}</th>' in html
 
 
 def test_a_problem_that_is_not_known_is_drawn_as_bars() -> None:

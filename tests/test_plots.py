@@ -53,18 +53,18 @@ def test_every_kind_of_question_has_a_picture(kind: str, knapsack: cfopt.Pipelin
         "absolute": cfopt.Absolute(wanted),
         "epsilon": cfopt.Epsilon(0.2),
     }[kind]
-    figure = cfopt.explain(x0, knapsack, criterion, search=SEARCH)[0].plot()
-    figure.canvas.draw()
-    assert "is worth" in _texts(figure)
+    e = cfopt.explain(x0, knapsack, criterion, search=SEARCH)
+    assert f"{float((e.costs_before * e.factual).sum(1)[0]):.3g}" in _texts(e[0].plot())
+    assert "is worth" in _texts(e[0].plot())
 
 
 def test_maps_and_any_other_model_have_pictures() -> None:
     terrain = TerrainShortestPath(4, 4)
     pipeline = cfopt.Pipeline(torch.nn.Linear(2, 16), terrain)
     wanted = terrain.solve(torch.rand(1, 16))
-    cfopt.explain(
-        torch.ones(2), pipeline, cfopt.Relative(wanted), search=SEARCH
-    ).plot().canvas.draw()
+    e = cfopt.explain(torch.ones(2), pipeline, cfopt.Relative(wanted), search=SEARCH)
+    maps = [np.asarray(axes.images[0].get_array()) for axes in e.plot().axes if axes.images]
+    assert np.allclose(maps[0], e.costs_before.reshape(4, 4))
     model = MILP([[1.0, 1.0, 1.0]], 2, 2, upper=1, names=["north", "south", "east"])
     pipeline = cfopt.Pipeline(random_linear(2, 3), model)
     e = cfopt.explain(normal(1, 2), pipeline, cfopt.Absolute([1.0, 1.0, 0.0]), search=SEARCH)
@@ -80,7 +80,7 @@ def test_a_best_effort_has_a_picture_and_a_rejected_row_has_none(grid: cfopt.Pip
     x0[1, 0] = torch.nan
     e = cfopt.explain(x0, grid, cfopt.Absolute(wanted), search=cfopt.MDMM(step=0.01, max_steps=2))
     assert e.status == ("rejected", "rejected", "best effort")
-    e[2].plot().canvas.draw()
+    assert e.message[2].split(" (")[0].split(";")[0] in _texts(e[2].plot())
     for row in (0, 1):
         with pytest.raises(InputError, match="nothing to draw"):
             e[row].plot()
@@ -89,8 +89,11 @@ def test_a_best_effort_has_a_picture_and_a_rejected_row_has_none(grid: cfopt.Pip
 def test_a_picture_survives_json(grid: cfopt.Pipeline) -> None:
     x0 = normal(1, 4)
     e = cfopt.explain(x0, grid, cfopt.Absolute(another(grid, x0)), search=SEARCH)
-    cfopt.Explanation.from_json(e.to_json()).plot().canvas.draw()  # any problem: bars
-    cfopt.Explanation.from_json(e.to_json(), problem=grid.problem).plot().canvas.draw()
+    again = cfopt.Explanation.from_json(e.to_json(), problem=grid.problem).plot()
+    assert _texts(again) == _texts(e.plot())
+    assert not again.axes[0].patches
+    unknown = cfopt.Explanation.from_json(e.to_json()).plot()  # any problem: bars
+    assert unknown.axes[0].patches
 
 
 def test_a_picture_is_of_one_row(grid: cfopt.Pipeline) -> None:
@@ -109,7 +112,7 @@ def test_a_picture_with_fixed_costs_asks_for_the_problem() -> None:
     model = MILP([[1.0, 1.0, 1.0]], 2, 2, upper=1, cost_columns=[0, 1], fixed_costs=[0, 0, 1.0])
     pipeline = cfopt.Pipeline(random_linear(2, 2), model)
     e = cfopt.explain(normal(1, 2), pipeline, cfopt.Absolute([1.0, 1.0, 0.0]), search=SEARCH)
-    e.plot().canvas.draw()
+    assert len(e.plot().axes[0].patches) > 0
     with pytest.raises(InputError, match="problem="):
         cfopt.Explanation.from_json(e.to_json()).plot()
 
@@ -122,7 +125,7 @@ def test_a_proof_of_infeasibility_shows_what_is_in_the_way(tmp_path: Path) -> No
     e = cfopt.explain(x0, pipeline, cfopt.Absolute(another(pipeline, x0)), features=features)
     row = e.status.index("proved infeasible")
     figure = e[row].plot(tmp_path / "none.png")
-    assert (tmp_path / "none.png").stat().st_size > 10_000
+    assert (tmp_path / "none.png").read_bytes().startswith(b"\x89PNG")
     titles = [axes.get_title() for axes in figure.axes]
     assert any("In its way" in title for title in titles)
     texts = " ".join(text.get_text() for axes in figure.axes for text in axes.texts)

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 from benchmarks.independent import nearest_l2
+from tests.pipelines import another, normal, random_linear
 from torch import nn
 
 import cfopt
 from cfopt.affine import AffineMap, is_affine
 from cfopt.problems import Finite, GridShortestPath
 from cfopt.proximity import L2
-from conftest import another, normal, random_linear
 
 
 def _trained_norm(size: int) -> nn.BatchNorm1d:

@@ -19,6 +19,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tests.commands import cf, change, refused, results, work_of
+from tests.pipelines import normal
 
 import cfopt
 from cfopt.app import run as running
@@ -27,7 +28,6 @@ from cfopt.errors import StorageError
 from cfopt.models.terrain import FOLDER, PREDICTOR
 from cfopt.types import Status
 from cfopt.weights import read as read_weights
-from conftest import normal
 
 
 def assert_equal(left: cfopt.Explanation, right: cfopt.Explanation) -> None:

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tests.pipelines import another, normal, random_linear
 from torch import nn
 
 import cfopt
 from cfopt.errors import InputError, PredictorError
 from cfopt.problems import GridShortestPath, Oracle
-from conftest import another, normal, random_linear
 
 SEARCH = cfopt.MDMM(step=0.05, max_steps=600)
 

@@ -9,6 +9,7 @@ from unittest import SkipTest
 
 import pytest
 import torch
+from tests.pipelines import normal
 from torch import Tensor
 
 import cfopt
@@ -17,7 +18,6 @@ from cfopt.question import Criterion
 from cfopt.task import Task
 from cfopt.testing import CriterionContract, PredictorContract, ProximityContract, SearchContract
 from cfopt.types import Progress
-from conftest import normal
 
 
 class TestRelative(CriterionContract):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.pipelines import normal
 
 import cfopt
 from cfopt.errors import InputError
@@ -12,7 +13,6 @@ from cfopt.proximity import L1, L2
 from cfopt.question import Criterion
 from cfopt.task import Task
 from cfopt.verify import verify
-from conftest import normal
 
 DECISIONS = torch.tensor(
     [[1, 0, 0, 1], [0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 0, 0], [2, 0, 1, 1]], dtype=torch.float64

@@ -14,12 +14,12 @@ from benchmarks.independent import (
     nearest_l2,
     shortest_by_duality,
 )
+from tests.pipelines import another, normal, random_linear
 
 import cfopt
 from cfopt.datasets import synthetic
 from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack, Oracle
 from cfopt.testing import SearchContract
-from conftest import another, normal, random_linear
 
 
 @pytest.fixture(scope="module")

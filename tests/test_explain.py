@@ -9,11 +9,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from tests.pipelines import another, normal
 
 import cfopt
 from cfopt import metrics
 from cfopt.errors import InputError
-from conftest import another, normal
 
 SEARCH = cfopt.MDMM(step=0.05, max_steps=800)
 

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tests.pipelines import another, normal, random_linear
 from torch import nn
 
 import cfopt
 from cfopt.domain import Domain
 from cfopt.problems import Finite, GridShortestPath
-from conftest import another, normal, random_linear
 
 NAMES = ["rooms", "red", "green", "blue", "size", "age"]
 

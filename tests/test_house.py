@@ -10,10 +10,10 @@ from types import ModuleType
 
 import pytest
 import torch
+from tests.pipelines import another, normal
 
 import cfopt
 from cfopt.demo import run
-from conftest import another, normal
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "cfopt"
@@ -60,6 +60,7 @@ def test_the_library_never_imports_the_paper_s_study() -> None:
         assert not any(name.startswith("cfopt_paper") for name in _imports(path)), path
 
 
+@pytest.mark.slow
 def test_the_package_can_be_used_without_its_extras() -> None:
     """PyEPO, OR-Tools and Gurobi are optional, and pydantic is for the outer layers only."""
     code = (
@@ -79,6 +80,7 @@ def test_the_package_can_be_used_without_its_extras() -> None:
     assert "pip install 'cfopt[pyepo]'" in done.stdout
 
 
+@pytest.mark.slow
 def test_public_names_are_loaded_on_first_use() -> None:
     """Also when the module `cfopt.explain`, whose name the function has, is imported before."""
     code = (
@@ -141,6 +143,7 @@ def test_global_state_is_left_alone(grid: cfopt.Pipeline) -> None:
         cfopt.explain(x0, grid, cfopt.Epsilon(0.1), search=cfopt.MDMM(max_steps=20))
 
 
+@pytest.mark.slow
 def test_the_demonstration_writes_its_pictures_and_summary(tmp_path: Path) -> None:
     from rich.console import Console
 

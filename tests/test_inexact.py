@@ -11,11 +11,11 @@ import scipy.sparse
 import torch
 from benchmarks.independent import best_of_all, nearest_l2
 from numpy.typing import NDArray
+from tests.pipelines import normal, random_linear
 
 import cfopt
 from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack, Oracle
 from cfopt.testing import InexactOracle
-from conftest import normal, random_linear
 
 Array = NDArray[np.float64]
 #: What follows an exact search that fails, kept short: exact answers are what is tested.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tests.pipelines import normal
 from torch import Tensor, nn
 
 import cfopt
@@ -16,7 +17,6 @@ from cfopt.plausibility import mean_norm
 from cfopt.problems import GridShortestPath
 from cfopt.search import MDMM, CuttingPlane, Donors, Sequential
 from cfopt.search.code_model import CodeModel
-from conftest import normal
 
 
 class Identity(nn.Module):

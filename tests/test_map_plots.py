@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
+from tests.pipelines import asking, normal
 
 import cfopt
 from cfopt.certificate import Clash
@@ -24,7 +25,6 @@ from cfopt.plots import plot_gallery, plot_naive_and_plausible
 from cfopt.plots.style import ALTERNATIVE, FACTUAL, OBSTACLES, THIRD
 from cfopt.problems import TerrainShortestPath
 from cfopt.types import Status
-from conftest import asking, normal
 
 ROWS, COLS, CELL = 4, 5, 4
 SEARCH = cfopt.MDMM(step=0.02, max_steps=400)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.pipelines import another, normal, random_linear
 
 import cfopt
 from cfopt.errors import InputError
@@ -11,7 +12,6 @@ from cfopt.problems import GridShortestPath, Oracle
 from cfopt.search import Search
 from cfopt.task import Task
 from cfopt.testing import SearchContract
-from conftest import another, normal, random_linear
 
 
 class TestMDMM(SearchContract):

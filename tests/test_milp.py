@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import LinearConstraint, milp
+from tests.pipelines import normal
 
 import cfopt
 from cfopt.errors import InputError, SolverError
 from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack
-from conftest import normal
 
 LP_FILE = """Maximize
  obj: 3 wheat + 2 barley - 4 tractor + 0 spare

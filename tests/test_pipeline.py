@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tests.pipelines import another, normal
 
 import cfopt
 from cfopt.problems import Finite
-from conftest import another, normal
 
 
 class _Viewing(torch.nn.Module):

@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy.integrate import quad
 from scipy.special import gammainc, gammaincc
+from tests.pipelines import normal
 
 from cfopt.errors import InputError
 from cfopt.plausibility import (
@@ -21,7 +22,6 @@ from cfopt.plausibility import (
     prior_mass,
 )
 from cfopt.region import optimal_region, thin_sphere_threshold
-from conftest import normal
 
 PENALTIES = [Sphere(0.7), LogLikelihood(0.7)]
 #: Table of Appendix A.1: the prior's mass in percent, 64 latents.

@@ -10,13 +10,13 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 import torch
+from tests.pipelines import another, normal, random_linear
 
 import cfopt
 from cfopt.certificate import Clash
 from cfopt.errors import InputError
 from cfopt.problems import MILP, GridShortestPath, TerrainShortestPath
 from cfopt.types import Status
-from conftest import another, normal, random_linear
 
 SEARCH = cfopt.MDMM(step=0.05, max_steps=300)
 

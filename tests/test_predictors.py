@@ -8,6 +8,7 @@ import pytest
 import torch
 from pyepo.model.ort.knapsack import knapsackModel
 from pyepo.model.ort.shortestpath import shortestPathModel
+from tests.pipelines import normal
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -26,7 +27,6 @@ from cfopt.predictors import (
     mlp,
 )
 from cfopt.problems import Finite, GridShortestPath, Knapsack, PyEPOProblem
-from conftest import normal
 
 WEIGHTS = np.array([[3.0, 5.0, 4.0, 7.0, 2.0, 6.0], [4.0, 1.0, 6.0, 3.0, 5.0, 2.0]])
 

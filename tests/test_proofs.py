@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from benchmarks.independent import is_feasible, nearest_l1, nearest_l2
+from tests.pipelines import another, normal, random_linear
 
 import cfopt
 from cfopt.certificate import Cut, CutProof
@@ -25,7 +26,6 @@ from cfopt.geometry import (
 )
 from cfopt.problems import Finite
 from cfopt.search.step import StepProblem, nearest_in_box
-from conftest import another, normal, random_linear
 
 
 def _random_system(rng: np.random.Generator) -> System:

@@ -15,12 +15,12 @@ from pyepo.model.grb.knapsack import knapsackModel as GurobiKnapsack
 from pyepo.model.grb.shortestpath import shortestPathModel as GurobiPath
 from pyepo.model.ort.knapsack import knapsackModel as OrToolsKnapsack
 from pyepo.model.ort.shortestpath import shortestPathModel as OrToolsPath
+from tests.pipelines import normal, random_linear
 
 import cfopt
 from cfopt.errors import InputError
 from cfopt.problems import MILP, GridShortestPath, Knapsack, Problem, PyEPOProblem
 from cfopt.testing import ProblemContract
-from conftest import normal, random_linear
 
 WEIGHTS = np.array([[3.0, 5.0, 4.0, 7.0, 2.0, 6.0], [4.0, 1.0, 6.0, 3.0, 5.0, 2.0]])
 CAPACITIES = np.array([11.0, 9.0])

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from tests.browsing import browsing, find_browser
+from tests.pipelines import another, asking, normal, random_linear
 
 import cfopt
 from cfopt.certificate import Clash
@@ -34,7 +35,6 @@ from cfopt.report.sentences import proof, question, verdict
 from cfopt.report.tasks import task_views
 from cfopt.types import Status
 from cfopt.wording import rounded_down
-from conftest import another, asking, normal, random_linear
 
 VOID = {"meta", "input", "br", "img", "link"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tests.pipelines import another, normal, random_linear
 from torch import nn
 
 import cfopt
@@ -14,7 +15,6 @@ from cfopt.problems import MILP, Finite, GridShortestPath, Oracle
 from cfopt.search import Chain, Polished, Reference
 from cfopt.testing import SearchContract
 from cfopt.testing.search_cases import cases
-from conftest import another, normal, random_linear
 
 
 @pytest.fixture(scope="module")

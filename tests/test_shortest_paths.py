@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import linprog
+from tests.pipelines import normal
 
 from cfopt.errors import InputError
 from cfopt.problems import GridShortestPath, TerrainShortestPath
-from conftest import normal
 
 
 def test_grid_arcs_come_in_the_order_of_pyepo() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
+from tests.pipelines import normal, random_linear
 from torch import nn
 
 import cfopt
@@ -13,7 +14,6 @@ from cfopt.problems import Finite, GridShortestPath
 from cfopt.search import Polished
 from cfopt.search.dual_step import nearest_by_dual
 from cfopt.testing import SearchContract
-from conftest import normal, random_linear
 
 #: More than the sequential search takes.
 MANY = 3000

@@ -17,6 +17,7 @@ import torch
 from benchmarks.explorer import fault_of
 from PIL import Image
 from safetensors.torch import load_file
+from tests.serving import Client, serving
 
 import cfopt
 from cfopt.app.config import read_config
@@ -30,7 +31,6 @@ from cfopt.web.columns import columns
 from cfopt.web.limits import Limits
 from cfopt.web.process import Source
 from cfopt.web.views import TableView
-from serving import Client, serving
 
 pytestmark = pytest.mark.xdist_group("web")
 GRID: dict[str, Any] = {"pipeline": "grid", "context": {"row": 0}}

@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests.serving import Client, serving
 
 from cfopt.web.headers import HEADERS, Guard
 from cfopt.web.limits import Limits
 from cfopt.web.pictures import Canvas
 from cfopt.web.process import Source
-from serving import Client, serving
 
 pytestmark = pytest.mark.xdist_group("web")
 LIMITS = Limits(body=200_000, pixels=300 * 300)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from benchmarks.explorer import asked, crowd, fault_of
+from tests.serving import Client, serving
 
 from cfopt.web.limits import Limits
 from cfopt.web.process import Source
-from serving import Client, serving
 
 pytestmark = pytest.mark.xdist_group("web")
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance"

@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.serving import Client, serving, write_faulty
 
 from cfopt.errors import SolverError
 from cfopt.pipeline import Pipeline
@@ -25,7 +26,6 @@ from cfopt.web.scenes import load_scenes
 from cfopt.web.tasks import SearchTask
 from cfopt.web.telling import Stopped
 from cfopt.web.work import Work, sentence
-from serving import Client, serving, write_faulty
 
 pytestmark = pytest.mark.xdist_group("web")
 LIMITS = Limits(queue=3, search_seconds=30, live_seconds=1, grace_seconds=0.3, kept_tasks=12)

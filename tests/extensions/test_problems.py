@@ -15,12 +15,12 @@ from matplotlib.colors import to_hex
 from outside import ROADS, TOWNS, Assignment, Towns
 from safetensors.torch import save_file
 from tests.commands import cf, change, refused, work_of
+from tests.pipelines import another, normal, random_linear
 
 import cfopt
 from cfopt.drawing import palette
 from cfopt.problems import ShortestPath
 from cfopt.report import write_report
-from conftest import another, normal, random_linear
 
 _GRID = 'kind = "GridShortestPath"\narguments = { rows = 3, cols = 3 }'
 _NETWORK = (

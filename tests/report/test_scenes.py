@@ -22,7 +22,7 @@ from cfopt.problems.routes import Network
 from cfopt.problems.scene import Bars, Entry, Scene
 from cfopt.testing import ProblemContract
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 class TestTowns(ProblemContract):

@@ -15,7 +15,7 @@ from tests.pipelines import another, normal
 import cfopt
 from cfopt.demo import run
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "cfopt"
 #: What may import the core, but never the reverse.
 OUTER = (

@@ -24,7 +24,7 @@ from cfopt.app.config import read_config
 from cfopt.errors import InputError
 from cfopt.types import Array
 
-GUIDE = (Path(__file__).parent.parent / "docs" / "own-pipeline.md").read_text()
+GUIDE = (Path(__file__).parents[2] / "docs" / "own-pipeline.md").read_text()
 #: A file with its name before it, commands, or what they print.
 _BLOCK = re.compile(r"(?:^`([\w.]+)`:\n\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?![\w])")

@@ -15,7 +15,7 @@ $(VENV)/.ready: pyproject.toml paper/pyproject.toml constraints.txt
 demo: setup  ## explain a map in all three ways, naive beside plausible
 	$(BIN)/python -m cfopt.demo
 
-QUICK := tests/core tests/exact tests/problems
+QUICK := tests/core tests/problems
 # One thread each: the tests are small, and threads of several processes would wait for each other.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
 

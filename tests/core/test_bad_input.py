@@ -17,6 +17,8 @@ from cfopt.problems import GridShortestPath, Oracle
 
 SEARCH = cfopt.MDMM(step=0.05, max_steps=600)
 
+pytestmark = pytest.mark.slow
+
 
 def _ask(pipeline: cfopt.Pipeline, x0: object, criterion: object = None, **more: object) -> object:
     criterion = cfopt.Epsilon(0.1) if criterion is None else criterion

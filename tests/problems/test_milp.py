@@ -38,6 +38,7 @@ def farm(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_large_knapsack_is_as_good_as_scipys_solver_makes_it() -> None:
     rng = np.random.default_rng(0)
     weights = rng.integers(300, 800, (2, 60)) / 100
@@ -122,6 +123,7 @@ def test_an_answer_with_integer_columns_is_its_own_completion() -> None:
     assert problem.is_feasible(problem.solve(costs)).all()
 
 
+@pytest.mark.slow
 def test_fixed_costs_count_in_explanations(farm: Path) -> None:
     problem = MILP.from_file(farm, cost_columns=["wheat", "barley"])
     pipeline = cfopt.Pipeline(lambda x: x, problem)  # the context is the two predicted costs
@@ -213,6 +215,7 @@ def test_the_time_limit_is_that_of_one_solve() -> None:
     assert torch.allclose(solved, alone, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_mixed_integer_models_are_as_good_as_scipys_solver_makes_them() -> None:
     """Random small models, a few of which the presolve of HiGHS 1.14 gets wrong."""
     rng = np.random.default_rng(3)

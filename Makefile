@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test wheel lint bench models clean
+.PHONY: setup demo quick test wheel lint bench models clean
 
 setup: $(VENV)/.ready
 
@@ -15,9 +15,15 @@ $(VENV)/.ready: pyproject.toml paper/pyproject.toml constraints.txt
 demo: setup  ## explain a map in all three ways, naive beside plausible
 	$(BIN)/python -m cfopt.demo
 
-test: setup lint  ## everything that must hold before a change lands
+QUICK := tests/core tests/problems
 # One thread each: the tests are small, and threads of several processes would wait for each other.
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
+
+quick: setup  ## the core and the contracts, while a change is under way
+	$(PYTEST) $(QUICK) -m "not slow"
+
+test: setup lint  ## everything that must hold before a change lands
+	$(PYTEST)
 
 wheel: setup  ## build the wheel, and use it in an empty environment, extra by extra
 	$(BIN)/python .ci/check_wheel.py

@@ -2,44 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-import torch
 from rich.console import Console
 from tests.browsing import find_browser
 from tests.commands import cf, change
+from tests.pipelines import random_linear
 
 import cfopt
 from cfopt.problems import GridShortestPath, Knapsack
 
 if TYPE_CHECKING:
     from cfopt_paper.study import Study
-
-
-def random_linear(features: int, costs: int, seed: int = 0, bias: float = 0.0) -> torch.nn.Linear:
-    """A linear predictor in float64 with fixed weights of size one."""
-    generator = torch.Generator().manual_seed(seed)
-    layer = torch.nn.Linear(features, costs).double()
-    with torch.no_grad():
-        layer.weight.copy_(torch.randn(layer.weight.shape, generator=generator))
-        layer.bias.fill_(bias)
-    return layer
-
-
-def normal(*shape: int, seed: int = 0) -> torch.Tensor:
-    """Standard normal numbers in float64."""
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def another(pipeline: cfopt.Pipeline, x0: torch.Tensor) -> torch.Tensor:
-    """Decisions of other contexts, each different from its row's own."""
-    factual = pipeline.decide(x0)
-    others = pipeline.decide(normal(50, x0.shape[1], seed=7))
-    return torch.stack([others[(others != own).any(1)][k % 5] for k, own in enumerate(factual)])
 
 
 @pytest.fixture
@@ -61,6 +38,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where tests run side by side: a file in one process, and the quick study in one only."""
     for item in items:
         studies = "quick_study" in getattr(item, "fixturenames", ())
+        if studies:
+            item.add_marker(pytest.mark.study)
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group("study" if studies else item.path.name))
 
@@ -89,7 +68,14 @@ def quick_study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "browser: drives a page in a real browser")
+    for marker in (
+        "browser: drives a page in a real browser",
+        "slow: left out of `make quick`",
+        "study: needs the whole paper at the quick scale",
+        # Of pytest-xdist, which need not be there.
+        "xdist_group(name): tests that run in one process",
+    ):
+        config.addinivalue_line("markers", marker)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -102,8 +88,3 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             "chromium-browser or google-chrome on the PATH.",
             yellow=True,
         )
-
-
-def asking(e: cfopt.Explanation, **changes: Any) -> cfopt.Explanation:
-    """An explanation as if something else had been asked."""
-    return replace(e, asked=replace(e.asked, **changes))

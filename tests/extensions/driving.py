@@ -19,6 +19,7 @@ _TABLES = {
     "criterion": 'kind = "Absolute"',
     "search": 'kind = "Auto"',
     "proximity": 'kind = "L2"',
+    "problem": 'kind = "GridShortestPath"\narguments = { rows = 3, cols = 3 }',
     "predictor": (
         'class = "torch.nn.Linear"\narguments = { in_features = 4, out_features = 12 }\n'
         'weights = "weights.safetensors"'

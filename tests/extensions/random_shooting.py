@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from cfopt import registry
 from cfopt.search import Search
@@ -28,7 +29,7 @@ class RandomShooting(Search):
             generator = torch.Generator().manual_seed(self.seed + shot)
             size = self.reach * (shot + 1) / self.shots
             change = torch.randn(best.shape[1:], generator=generator, dtype=best.dtype)
-            at = task.beginning + size * change
+            at = self._allowed(task, task.beginning + size * change)
             look = task.look(at)
             better = look.holds & (look.loss.double() < loss)
             best[better], loss[better] = at[better], look.loss.double()[better]
@@ -46,3 +47,10 @@ class RandomShooting(Search):
             methods=("random shooting",) * len(task),
         )
         yield Progress(self.shots, 0, len(task), finished=found)
+
+    @staticmethod
+    def _allowed(task: Task, point: Tensor) -> Tensor:
+        """Points within the bounds, whole where they must be."""
+        if task.domain is None or task.latent is not None:
+            return point
+        return task.domain.round(task.domain.clamp(point))

@@ -10,6 +10,8 @@ import pytest
 import torch
 from driving import configure, explained, served
 from near_best import NearBest
+from tests.pipelines import another, normal
+from tests.serving import serving
 from torch import Tensor
 
 import cfopt
@@ -17,8 +19,6 @@ from cfopt.question import Criterion
 from cfopt.testing import CriterionContract
 from cfopt.web.limits import Limits
 from cfopt.web.process import Source
-from conftest import another, normal
-from serving import serving
 
 
 class TestNearBest(CriterionContract):

@@ -12,6 +12,7 @@ from driving import configure, explained, served, unlimited
 from hinges import hinges
 from random_shooting import RandomShooting
 from smooth import Smooth
+from tests.pipelines import another, normal
 from torch import Tensor
 from whitened import Whitened
 
@@ -22,7 +23,6 @@ from cfopt.testing import (
     ProximityContract,
     SearchContract,
 )
-from conftest import another, normal
 
 _ASKED = {"kind": "relative", "alternative": {"row": 0}}
 _SPREAD = "arguments = { mean = [10.0, 5.0, 1.0, 0.3], spread = [5.0, 2.0, 1.0, 0.5] }"

@@ -27,7 +27,7 @@ from cfopt_paper.map_models import TrainCNN, TrainVAE, map_data, map_pipeline
 from cfopt_paper.map_pictures import Pictured
 from cfopt_paper.map_runs import MapRun, map_runs, map_search, map_tasks, naive
 from cfopt_paper.paper import paper_values
-from cfopt_paper.scale import PAPER, QUICK, STANDARD, scale_named
+from cfopt_paper.scale import PAPER, QUICK
 from cfopt_paper.study import Study
 from cfopt_paper.summary import summarise
 
@@ -80,14 +80,6 @@ def test_the_paper_s_values_are_found_by_figure_and_series() -> None:
         paper_values("grid: distance vs epsilon", "epsilon")
     with pytest.raises(InputError, match="Did you mean 'relative'"):
         paper_values("grid: iterations vs number of features n_x", "relativ")
-
-
-def test_the_standard_scale_has_what_the_comparison_needs() -> None:
-    assert set(STANDARD.alphas) >= {0, 0.2, 0.5, 2, 10}
-    assert set(STANDARD.betas) >= {0, 1, 10, 100}
-    assert STANDARD.map_tasks >= 16
-    assert STANDARD.table_tasks >= 50
-    assert scale_named("standard") is STANDARD
 
 
 def test_every_experiment_leaves_tables_pictures_and_settings(quick_study: Study) -> None:

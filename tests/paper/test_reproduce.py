@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -243,9 +244,10 @@ def test_a_damaged_result_is_told_before_any_job_runs(tmp_path: Path, damage: st
 def test_without_a_terminal_there_is_a_line_for_each_job(tmp_path: Path) -> None:
     lines = run_in(tmp_path, FIRST).splitlines()
     assert len(lines) == 4
-    assert lines[0].startswith(" 33% done, 1 of 3 jobs in 0 s, about ")
-    assert lines[0].endswith("left: model (0 s)")
-    assert lines[2].startswith("100% done, 3 of 3 jobs in 0 s, about 0 s left: b")
+    assert re.fullmatch(
+        r" 33% done, 1 of 3 jobs in \d+ s, about .* left: model \(\d+ s\)", lines[0]
+    )
+    assert re.match(r"100% done, 3 of 3 jobs in \d+ s, about 0 s left: b", lines[2])
     assert lines[3].startswith("first is finished: first.csv, first-summary.csv, ")
     assert "\x1b" not in "".join(lines)
 
@@ -255,7 +257,7 @@ def test_in_a_terminal_there_is_a_bar_with_the_running_job(tmp_path: Path) -> No
     console = Console(file=text, force_terminal=True, width=90)
 
     def wait() -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 300
         while " 50% 0/1 jobs, " not in text.getvalue() and time.monotonic() < deadline:
             time.sleep(0.02)
 

@@ -35,11 +35,14 @@ arguments = { in_features = 4, out_features = 12 }
 weights = "weights.safetensors"
 
 # The problem: costs in, the best decision out. One of
-#   kind = "GridShortestPath", "TerrainShortestPath", "Knapsack", "Finite" or "MILP", with arguments
+#   kind = "GridShortestPath", "TerrainShortestPath", "ShortestPath", "Knapsack", "Finite" or
+#     "MILP", with arguments
 #   file = "model.lp", or .mps, read by HiGHS; arguments = { cost_columns = ["x1", "x2"] }
 #   class = "my_model.MyProblem", with arguments (needs --trust)
 # names = ["north", "south"] says what the entries of a decision are called in the report.
 # An argument may come from a file: arguments = { weights = { file = "weights.csv" }, ... }
+# A road network: kind = "ShortestPath" and
+#   arguments = { edges = { file = "roads.csv" }, source = "Aix", target = "Eze" }
 [problem]
 kind = "GridShortestPath"
 arguments = { rows = 3, cols = 3 }

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from cfopt import registry, weights
 from cfopt.affine import Affine
 from cfopt.app.config import ModelSource, PredictorSource, ProblemSource
-from cfopt.app.tables import read_numbers
+from cfopt.app.tables import read_argument
 from cfopt.app.trust import Trust, is_known
 from cfopt.errors import InputError
 from cfopt.generative.base import GenerativeModel, check_attributes
@@ -187,7 +187,7 @@ def _problem(source: ProblemSource, trust: Trust) -> Problem:
 
 def _argument(folder: Path, value: Any) -> Any:
     if isinstance(value, dict) and value.keys() == {"file"}:
-        return read_numbers(folder / str(value["file"]))
+        return read_argument(folder / str(value["file"]))
     return value
 
 

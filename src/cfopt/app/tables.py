@@ -60,7 +60,44 @@ def read_numbers(path: Path, names: tuple[str, ...] | None = None) -> np.ndarray
         names: the names of the columns, in order; a table that has some of them is read by name,
             any other as it stands.
     """
+    return _numbers(read_table(path), path, names)
+
+
+def read_argument(path: Path) -> Any:
+    """What a file holds for an argument of a problem: a network, where nodes lie, or numbers.
+
+    A table with columns `from` and `to` is a list of edges, `[(node, node), ...]`; one with columns
+    `node`, `x` and `y` says where nodes lie, `{node: (x, y)}`. Anything else is an array.
+
+    Arguments:
+        path: ends with .csv (with a line of column names), .parquet or .npy.
+    """
     table = read_table(path)
+    if isinstance(table, pd.DataFrame):
+        if {"from", "to"} <= set(table.columns):
+            return list(zip(*_nodes(table, path, "from", "to"), strict=True))
+        if {"node", "x", "y"} <= set(table.columns):
+            (nodes,) = _nodes(table, path, "node")
+            places = numeric(table[["x", "y"]], path).to_numpy(dtype=np.float64)
+            return dict(zip(nodes, places.tolist(), strict=True))
+    return _numbers(table, path)
+
+
+def _nodes(table: pd.DataFrame, path: Path, *names: str) -> list[list[Any]]:
+    """Columns of nodes: whole numbers if all of them are, else names."""
+    columns = table[list(names)]
+    if columns.isna().any(axis=None):
+        row = int(columns.isna().any(axis=1).to_numpy().argmax())
+        raise InputError(
+            f"{path} needs a node in each row of {' and '.join(names)}; row {row} lacks one."
+        )
+    whole = all(kind.kind in "iu" for kind in columns.dtypes)
+    return [(column if whole else column.astype(str)).tolist() for _, column in columns.items()]
+
+
+def _numbers(
+    table: pd.DataFrame | np.ndarray[Any, Any], path: Path, names: tuple[str, ...] | None = None
+) -> np.ndarray[Any, Any]:
     if isinstance(table, pd.DataFrame):
         if names is not None and not {str(column) for column in table.columns}.isdisjoint(names):
             table = select(table, names, path)

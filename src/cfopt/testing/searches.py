@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unittest
 from abc import ABC, abstractmethod
 
 import torch
@@ -15,12 +16,15 @@ from cfopt.question import Absolute, Criterion, Epsilon, Relative
 from cfopt.search.base import Search
 from cfopt.task import Task
 from cfopt.testing.inexact import InexactOracle, truly_holds
+from cfopt.testing.search_cases import RefusalError, cases, least_loss, truly_valid
 from cfopt.types import Status
 from cfopt.verify import verify
 
 _ROWS = 12
 #: How many of them are explained with inexact solvers.
 _FEW = 6
+#: The fraction of tasks of any kind that need to be answered; local searches stop early at times.
+_LEAST = 0.2
 
 
 class SearchContract(ABC):
@@ -123,6 +127,63 @@ class SearchContract(ABC):
 
     def test_no_claim_is_false_where_the_solver_stops_at_a_gap_of_1e_4(self) -> None:
         self._claims_hold(gap=1e-4)
+
+    def test_limits_are_kept(self) -> None:
+        self._serves("limits")
+
+    def test_whole_numbers_stay_whole(self) -> None:
+        self._serves("whole numbers")
+
+    def test_a_maximising_problem_is_explained(self) -> None:
+        self._serves("a maximising problem")
+
+    def test_l1_is_minimised_where_it_is_asked_for(self) -> None:
+        self._serves("L1")
+
+    def test_a_margin_is_kept(self) -> None:
+        self._serves("a margin")
+
+    def test_codes_are_searched_where_there_is_a_generative_model(self) -> None:
+        self._serves("codes")
+
+    def _serves(self, name: str) -> None:
+        """Answer what can be answered, or refuse; judged by brute force over all decisions."""
+        case, refused = cases()[name], []
+        answered = answerable = 0
+        for criterion in case.criteria():
+            about = f"{type(self.search()).__name__}, {name}, {type(criterion).__name__}"
+            try:
+                e, watched = case.explain(criterion, self.search())
+            except RefusalError as reason:
+                refused.append(f"{about}: {reason}")
+                continue
+            task = watched.task
+            assert task is not None, about
+            for claim in watched.claims:
+                rows = claim.rows[claim.found]
+                with torch.no_grad():
+                    x = task.context(claim.x[claim.found])
+                claimed = task[rows]
+                assert claimed.allows(x).all(), f"{about}: a claim leaves what task.domain allows"
+                asked = (claimed.criterion, claimed.factual, claimed.margin)
+                assert truly_valid(case.pipeline, x, *asked).all(), f"{about}: a claim is false"
+            known = least_loss(case, task)
+            settled = (Status.ALREADY_VALID, Status.REJECTED)
+            e = e[[row for row, status in enumerate(e.status) if status not in settled]]
+            possible = known.isfinite()
+            assert possible.any(), about
+            answered += int(e.valid[possible].sum())
+            answerable += int(possible.sum())
+            assert not (e.bound > known * (1 + 1e-5) + 1e-9).any(), f"{about}: a bound is false"
+            for status, loss in zip(e.status, known.tolist(), strict=True):
+                assert status is not Status.PROVED_INFEASIBLE or loss == torch.inf, about
+        if not answerable:
+            raise unittest.SkipTest("; ".join(refused))
+        assert answered >= _LEAST * answerable, (
+            f"{type(self.search()).__name__}, {name}: {answered} of {answerable} rows are answered "
+            f"for which random points show answers; at least {_LEAST:.0%} are needed. Does the "
+            "search keep to task.domain, task.margin, task.turned and task.context?"
+        )
 
     def _claims_hold(self, noise: float = 0.0, gap: float = 0.0, declared: bool = True) -> None:
         """Judge every claim about an inexact solver's answers by the list of exact decisions."""

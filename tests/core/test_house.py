@@ -1,0 +1,160 @@
+"""The house: layers, documentation, and global state left alone."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from tests.pipelines import another, normal
+
+import cfopt
+from cfopt.demo import run
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "cfopt"
+#: What may import the core, but never the reverse.
+OUTER = (
+    "cfopt.__main__",
+    "cfopt.app",
+    "cfopt.demo",
+    "cfopt.cli",
+    "cfopt.models.build",
+    "cfopt.models.card",
+    "cfopt.report",
+    "cfopt.running",
+    "cfopt.web",
+)
+
+
+def _imports(path: Path) -> set[str]:
+    """Every module that a file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def test_the_core_never_imports_the_outer_layers() -> None:
+    files = list(PACKAGE.rglob("*.py"))
+    core = [
+        path
+        for path in files
+        if not ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).startswith(OUTER)
+    ]
+    assert len(core) > 30
+    for path in core:
+        outward = {name for name in _imports(path) if name.startswith(OUTER)}
+        assert not outward, f"{path} imports {outward}"
+
+
+def test_the_library_never_imports_the_paper_s_study() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        assert not any(name.startswith("cfopt_paper") for name in _imports(path)), path
+
+
+@pytest.mark.slow
+def test_the_package_can_be_used_without_its_extras() -> None:
+    """PyEPO, OR-Tools and Gurobi are optional, and pydantic is for the outer layers only."""
+    code = (
+        "import sys\n"
+        "for name in ('pyepo', 'ortools', 'gurobipy', 'pydantic'): sys.modules[name] = None\n"
+        "import cfopt, torch\n"
+        "from cfopt.datasets import synthetic\n"
+        "problem = cfopt.problems.GridShortestPath(3, 3)\n"
+        "pipeline = cfopt.Pipeline(torch.nn.Linear(2, 12), problem)\n"
+        "search = cfopt.MDMM(max_steps=3)\n"
+        "e = cfopt.explain(torch.ones(2), pipeline, cfopt.Epsilon(0.1), search=search)\n"
+        "try: synthetic.grid(5, 2)\n"
+        "except cfopt.MissingExtraError as error: print(len(e), error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "1 The synthetic data come from PyEPO" in done.stdout
+    assert "pip install 'cfopt[pyepo]'" in done.stdout
+
+
+@pytest.mark.slow
+def test_public_names_are_loaded_on_first_use() -> None:
+    """Also when the module `cfopt.explain`, whose name the function has, is imported before."""
+    code = (
+        "import sys, cfopt\n"
+        "assert 'torch' not in sys.modules\n"
+        "from cfopt.explain import explain\n"
+        "assert cfopt.explain is explain and cfopt.MDMM and cfopt.datasets.Terrain\n"
+        "assert {'MDMM', 'explain', '__version__'} <= set(dir(cfopt))\n"
+        "from cfopt import *\n"
+        "assert Pipeline is cfopt.Pipeline and explain is cfopt.explain\n"
+        "try: cfopt.Explain\n"
+        "except AttributeError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "module 'cfopt' has no attribute 'Explain'\n"
+
+
+def _snippets(path: Path) -> list[str]:
+    parts = path.read_text().split("```python\n")[1:]
+    return [part.split("```")[0] for part in parts]
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_the_examples_in_the_documents_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snippets = _snippets(ROOT / name)
+    assert snippets
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    module = ModuleType("documented")
+    monkeypatch.setitem(sys.modules, "documented", module)
+    for snippet in snippets:
+        exec(compile(snippet, name, "exec"), module.__dict__)
+    if name == "README.md":
+        e = cfopt.Explanation.from_json(tmp_path / "why.json")
+        assert e.x.shape == (100, 10)
+        assert e.valid.shape == e.distance.shape == e.optimal.shape == (100,)
+        assert isinstance(module.e, cfopt.Explanation)
+        assert module.e.status[0] in ("valid", "proved infeasible", "already valid")
+        assert (tmp_path / "why.png").is_file()
+        assert (tmp_path / "why.json").is_file()
+    else:
+        for contract in (module.TestCheapestOf(), module.TestCheaper()):
+            tests = [getattr(contract, test) for test in dir(contract) if test.startswith("test_")]
+            assert len(tests) >= 7
+            for test in tests:
+                test()
+
+
+def test_global_state_is_left_alone(grid: cfopt.Pipeline) -> None:
+    state, threads = torch.get_rng_state(), torch.get_num_threads()
+    gradients = torch.is_grad_enabled()
+    x0 = normal(4, 4)
+    cfopt.explain(x0, grid, cfopt.Absolute(another(grid, x0)), search=cfopt.MDMM(max_steps=20))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.get_num_threads() == threads
+    assert torch.is_grad_enabled() == gradients
+    with torch.no_grad():  # a caller's own mode is no obstacle
+        cfopt.explain(x0, grid, cfopt.Epsilon(0.1), search=cfopt.MDMM(max_steps=20))
+
+
+@pytest.mark.slow
+def test_the_demonstration_writes_its_pictures_and_summary(tmp_path: Path) -> None:
+    from rich.console import Console
+
+    run(tmp_path / "demo", Console(quiet=True), maps=2)
+    for picture in ("relative", "absolute", "epsilon", "gallery", "naive"):
+        assert (tmp_path / "demo" / f"{picture}.png").is_file()
+    for kind in ("relative", "absolute", "epsilon"):
+        e = cfopt.Explanation.from_json(tmp_path / "demo" / f"{kind}.json")
+        assert len(e) == 2
+        assert e.valid.any()
+        assert e.latent is not None
+    summary = (tmp_path / "demo" / "summary.txt").read_text()
+    assert "## absolute" in summary
+    assert "naive, among pixels" in summary

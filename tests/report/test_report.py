@@ -1,0 +1,721 @@
+"""The report: what it says of each task; it is complete in itself, safe and not too large."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.browsing import browsing, find_browser
+from tests.pipelines import another, asking, normal, random_linear
+
+import cfopt
+from cfopt.certificate import Clash
+from cfopt.drawing import elements as svg
+from cfopt.drawing.svg import common
+from cfopt.errors import StorageError
+from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack, TerrainShortestPath
+from cfopt.problems.lattice import column_letters
+from cfopt.report import write_report
+from cfopt.report.measure import measured
+from cfopt.report.naming import decision_name
+from cfopt.report.numbers import percent_up, told_apart
+from cfopt.report.overview import duration, overview, percent
+from cfopt.report.pictures import by_worth, galleries
+from cfopt.report.plausible import plausibility, rating
+from cfopt.report.sentences import proof, question, verdict
+from cfopt.report.tasks import task_views
+from cfopt.types import Status
+from cfopt.wording import rounded_down
+
+VOID = {"meta", "input", "br", "img", "link"}
+
+
+class _Page(HTMLParser):
+    """Every element with its attributes, and the nesting checked."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(html)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def tasks(self) -> list[dict[str, str | None]]:
+        return [a for tag, a in self.elements if tag == "details"]
+
+
+def _report(e: cfopt.Explanation, folder: Path, **options: object) -> str:
+    given = {"title": "Routes", "seconds": 2.5, "settings": {"search": "auto"}} | options
+    path = write_report(e, folder / "report.html", **given)  # type: ignore[arg-type]
+    html = path.read_text(encoding="utf-8")
+    _Page(html)
+    return html
+
+
+@pytest.fixture(scope="module")
+def mixed() -> cfopt.Explanation:
+    """A 3 x 3 grid with a task of each status, in the order of the statuses."""
+    predictor = random_linear(4, 12)
+    with torch.no_grad():  # else all routes would cost the same at 0, and every one be possible
+        predictor.bias.copy_(5 + normal(12, seed=3))
+    pipeline = cfopt.Pipeline(predictor, GridShortestPath(3, 3))
+    x0 = normal(40, 4).clamp(-1, 1)
+    features = cfopt.Features(
+        names=["rain", "wind", "night", "roadworks"], lower=-1, upper=1, immutable=["night"]
+    )
+    wanted = another(pipeline, x0)
+    wanted[0] = pipeline.decide(x0[:1])[0]
+    x0[1, 0] = torch.nan
+    e = cfopt.explain(x0, pipeline, cfopt.Absolute(wanted), features=features)
+    rows = [e.status.index(s) for s in Status if s is not Status.BEST_EFFORT]
+    missed = replace(
+        e[rows[0]],
+        status=(Status.BEST_EFFORT,),
+        message=("no valid context found in 9 steps; the alternative still costs 1 more",),
+        bound=torch.tensor([torch.nan], dtype=torch.float64),
+    )
+    parts = [e[rows[0]], e[rows[1]], missed, e[rows[2]], e[rows[3]]]
+    return cfopt.Explanation.concat(parts)
+
+
+def test_each_status_has_its_question_verdict_and_proof(
+    mixed: cfopt.Explanation, tmp_path: Path
+) -> None:
+    assert mixed.status == tuple(Status)
+    html = _report(mixed, tmp_path)
+    for status in Status:
+        assert f'<b><i class="mark"></i>{status.capitalize()}.</b>' in html
+    name = decision_name(mixed.problem, mixed.alternative[0].numpy())
+    assert f"Why not {name}? What would have made it the best route?" in html
+    # The closest explanation lies on a boundary, whatever the solver takes there.
+    assert "would have been as good as any route" in html
+    assert "this is the closest possible explanation" in html
+    assert "Nothing to change: the alternative is the factual decision." in html
+    assert "No valid context found in 9 steps" in html
+    assert "there may be an answer that the search did not find" in html
+    assert "No allowed context makes it the best route." in html
+    assert "The context has values that are not finite." in html
+    assert "5 questions asked, 2 answered; 1 proved to have no answer; 2 left" in html
+    assert "cutting planes" in html
+
+
+def test_a_proof_names_the_rivals_the_limits_and_what_to_unlock(mixed: cfopt.Explanation) -> None:
+    one = mixed[3]
+    rivals = np.asarray(one.problem.decisions())[:2]
+    clash = Clash(rivals, ("rain", "wind"), ("night",), 40.0)
+    text = " ".join(proof(replace(one, clash=(clash,))))
+    for rival in rivals:
+        assert decision_name(one.problem, rival) in text
+    assert "The limits of rain and wind are involved." in text
+    assert "Unlocking night could help." in text
+    assert "within 4e+01 units" in text
+    # Rounded to the nearest, more would be claimed than is proved.
+    near = replace(one, clash=(replace(clash, radius=0.96),))
+    assert "within 0.9 units" in " ".join(proof(near))
+    listed = Clash(np.empty((0, 1)), (), (), np.inf)
+    text = " ".join(proof(asking(replace(one, clash=(listed,)), criterion=cfopt.Epsilon(0.1))))
+    assert "ruled out in turn" in text
+    assert "No limit on the context is involved." in text
+
+
+def test_a_bound_that_is_not_met_is_told_with_the_room_it_leaves(mixed: cfopt.Explanation) -> None:
+    one = mixed[0]
+    assert "at most 100% more" in proof(replace(one, bound=one.loss / 2))[0]
+    assert "there may be a smaller change" in proof(replace(one, bound=one.loss * torch.nan))[0]
+    missed = replace(mixed[2], bound=torch.tensor([0.5], dtype=torch.float64))
+    assert proof(missed) == ["Any context that would do has a loss of at least 0.5."]
+    assert "at most 101% more" in proof(replace(one, bound=one.loss / 2.004))[0]
+    missed = replace(missed, bound=torch.tensor([0.12349], dtype=torch.float64))
+    assert "at least 0.1234." in proof(missed)[0]
+
+
+def test_questions_name_decisions_in_the_words_of_the_problem(
+    mixed: cfopt.Explanation, knapsack: cfopt.Pipeline
+) -> None:
+    one = mixed[0]
+    decided, wanted = (
+        decision_name(one.problem, y[0].numpy()) for y in (one.factual, one.alternative)
+    )
+    assert re.fullmatch(r"A-[A-I](-[A-I]){2}-I", wanted)
+    relative = asking(one, criterion=cfopt.Relative(one.alternative), margin=0.05)
+    expected = f"Why not {wanted}? When would it have beaten {decided} by a margin of 5%?"
+    assert question(relative) == expected
+    epsilon = asking(one, criterion=cfopt.Epsilon(0.1))
+    assert question(epsilon) == f"What would have put {decided} at least 10% off the best?"
+    assert "at least 10% off the best" in verdict(epsilon)
+    x0 = normal(1, 3)
+    e = cfopt.explain(x0, knapsack, cfopt.Absolute(another(knapsack, x0)))
+    asked = r"Why not items? [\d, and]+\? What would have made this the best selection\?"
+    assert re.fullmatch(asked, question(e))
+
+
+def test_decisions_have_names_for_every_kind_of_problem() -> None:
+    grid = GridShortestPath(6, 6)
+    down, right = (np.zeros(grid.num_costs) for _ in range(2))
+    for k, (source, target) in enumerate(grid.arcs):
+        falls = target == source + 6
+        down[k] = source % 6 == 0 if falls else source >= 30
+        right[k] = source % 6 == 5 if falls else source < 6
+    assert decision_name(grid, down).startswith("A1-A2-A3")
+    assert decision_name(grid, right) == "A1-B1-C1-D1-E1-F1-F2-F3-F4-F5-F6"
+    assert decision_name(grid, 0 * down) == "the given visits, which are not a simple route"
+    assert decision_name(grid, down * np.nan) == "an unknown decision"
+    assert grid.scene().names[0] == "A1-B1"
+    terrain = TerrainShortestPath(14, 14)
+    edge, diagonal = np.eye(14), np.zeros((14, 14))
+    diagonal[:, 0] = diagonal[-1, :] = 1
+    name = decision_name(terrain, diagonal.flatten(), edge.flatten())
+    assert name == "the route by A2, A3, A4, A5 and 21 more"
+    small = TerrainShortestPath(4, 4)
+    assert decision_name(small, np.eye(4).flatten()) == "A1-B2-C3-D4"
+    assert [small.scene().names[j] for j in (0, 4, 15)] == ["A1", "A2", "D4"]
+    assert ">D4</text>" in common(small.scene())
+    items = Knapsack(np.ones((1, 20)), [20.0])
+    assert decision_name(items, np.zeros(20)) == "no item"
+    assert decision_name(items, np.ones(20), np.arange(20) % 19 > 0) == "items 0 and 19 among 20"
+    model = MILP([[1.0, 1.0]], 0, 5, names=["north", "south"])
+    assert decision_name(model, np.array([1.0, 2.5])) == "north and south = 2.5"
+    assert decision_name(None, np.zeros(2)) == "nothing"
+    assert [column_letters(k) for k in (0, 25, 26, 701, 702)] == ["A", "Z", "AA", "ZZ", "AAA"]
+
+
+def test_what_changed_is_listed_with_the_largest_first(
+    mixed: cfopt.Explanation, tmp_path: Path
+) -> None:
+    html = _report(mixed[0], tmp_path)
+    table = html.split('<table class="changes">')[1].split("</table>")[0]
+    expected = mixed[0].table()
+    assert re.findall(r'<th scope="row">(.*?)</th>', table) == expected["feature"].tolist()
+    found = re.findall(r'--part.*">(.*)</td>', table)
+    shown = [float(change.replace("\N{MINUS SIGN}", "-")) for change in found]
+    assert shown == pytest.approx(expected["change"].tolist(), rel=0.01)
+
+
+def test_text_from_the_data_cannot_run(tmp_path: Path) -> None:
+    evil = '<script>alert("x")</script>'
+    model = MILP([[1.0, 1.0, 1.0]], 2, 2, upper=1, names=[evil, "'><b>", "plain"])
+    pipeline = cfopt.Pipeline(random_linear(2, 3), model)
+    features = cfopt.Features(names=[evil + "0", "</style>"])
+    e = cfopt.explain(normal(2, 2), pipeline, cfopt.Absolute([1.0, 1.0, 0.0]), features=features)
+    e = replace(e, labels=(evil, "</details>"), message=(evil, "\ud800<i>"))
+    e = replace(e, status=(Status.BEST_EFFORT, Status.REJECTED))
+    html = _report(e, tmp_path, title=evil, settings={evil: evil})
+    assert html.count("<script") == 1
+    assert evil not in html
+    assert "<b>'" not in html
+    assert html.count("</style>") == 1
+    assert "&lt;script&gt;" in html
+
+
+def _partly_priced() -> MILP:
+    fixed = [0.0, 0.0, 1.0]
+    return MILP([[1.0, 1.0, 1.0]], 2, 2, upper=1, fixed_costs=fixed, cost_columns=[0, 1])
+
+
+@pytest.mark.parametrize("kind", ["grid", "knapsack", "finite", "milp", "unknown", "none"])
+def test_the_report_needs_no_other_file_whatever_the_problem(kind: str, tmp_path: Path) -> None:
+    problem = {
+        "grid": GridShortestPath(3, 3),
+        "knapsack": Knapsack([[3.0, 5.0, 4.0, 7.0]], [9.0]),
+        "milp": _partly_priced(),
+    }.get(kind, Finite([[0.0, 1.0, 2.0], [1.0, 1.0, 0.0], [2.0, 0.0, 0.0]]))
+    pipeline = cfopt.Pipeline(random_linear(3, problem.num_costs, bias=3.0), problem)
+    e = cfopt.explain(normal(3, 3), pipeline, cfopt.Epsilon(0.2))
+    if kind == "unknown":
+        e = replace(e, problem=None)
+    e = e[:0] if kind == "none" else e
+    html = _report(e, tmp_path)
+    page = _Page(html)
+    assert len(page.tasks()) == len(e)
+    for tag, attributes in page.elements:
+        for name in ("src", "href", "action", "srcset", "poster"):
+            link = attributes.get(name)
+            assert link is None or link.startswith(("#", "data:image/")), (tag, link)
+    assert not re.search(r"https?:|url\(|@import", html)
+    assert "Content-Security-Policy" in html
+    if kind != "none":
+        assert html.count('role="img"') >= 1 + 2 * int(e.valid.sum())
+
+
+def test_fixed_costs_without_their_problem_leave_out_the_picture(tmp_path: Path) -> None:
+    pipeline = cfopt.Pipeline(random_linear(3, 2, bias=3.0), _partly_priced())
+    e = cfopt.explain(normal(1, 3), pipeline, cfopt.Epsilon(0.2))
+    html = _report(replace(e, problem=None), tmp_path)
+    assert "<td>?</td>" in html
+    assert 'class="pictures' not in html
+
+
+def test_rows_can_be_sorted_and_filtered(mixed: cfopt.Explanation, tmp_path: Path) -> None:
+    page = _Page(_report(mixed, tmp_path))
+    sorts = [a["data-sort"] for tag, a in page.elements if "data-sort" in a]
+    assert sorts == ["number", "asked", "rank", "distance", "largest"]
+    chips = {a["data-status"] for tag, a in page.elements if tag == "button" and "data-status" in a}
+    assert chips == {task["data-status"] for task in page.tasks()}
+    distances = [task["data-distance"] for task in page.tasks()]
+    assert distances[3] == distances[4] == ""  # proved impossible, rejected
+    assert float(distances[0] or 0) == pytest.approx(float(mixed.distance[0]))
+    labelled = [a for tag, a in page.elements if tag == "svg" and a.get("role") == "img"]
+    assert all(a["aria-label"] for a in labelled)
+
+
+def test_a_thousand_tasks_are_small_and_pictures_are_thinned_when_room_is_short(
+    mixed: cfopt.Explanation, tmp_path: Path
+) -> None:
+    many = cfopt.Explanation.concat([mixed] * 200)
+    html = _report(many, tmp_path)
+    assert len(_Page(html).tasks()) == 1000
+    assert len(html) < 7_000_000
+    assert "full picture" not in html
+    few = galleries(many[:200], room=100_000)
+    full = [g for g in few if g.pictures and not g.thinned]
+    assert 0 < len(full) < 100
+    assert sum(len(p.drawing) for g in full for p in g.pictures) <= 100_000
+    sketches = [p for g in few if g.thinned for p in g.pictures]
+    assert sketches
+    assert all("cost c" not in sketch.drawing for sketch in sketches)
+    # The first tasks come before all others, then those without an answer.
+    order = by_worth(many)
+    assert order[:60] == list(range(60))
+    assert not any(many.status[row].is_valid for row in order[60:300])
+    html = _report(many[:200], tmp_path, room=100_000)
+    assert "Only a sketch" in html
+    assert "tasks have no full picture" in html
+
+
+def test_maps_are_small_images_with_routes_and_plausibility_in_words(tmp_path: Path) -> None:
+    models = cfopt.load_terrain(2)
+    wanted = models.pipeline.problem.solve(models.costs.roll(1, 0))
+    e = cfopt.explain(
+        models.maps,
+        models.pipeline,
+        cfopt.Relative(wanted),
+        generative=models.generative,
+        plausibility=cfopt.Sphere(1.0),
+        search=cfopt.MDMM(step=0.05, max_steps=20),
+    )
+    html = _report(e, tmp_path)
+    assert html.count("data:image/jpeg") >= 4
+    assert len(html) < 40_000 + 2 * 25_000
+    assert "Why not the route by " in html
+    assert "Predicted costs that changed most" in html
+    assert "of what the generative model makes" in html
+    assert 'data-sort="rating"' in html
+    assert e.latent is not None
+    far = replace(e, latent=replace(e.latent, z=0 * e.latent.z + 2.0))[0]
+    assert "only less than 0.1%" in plausibility(far)[0]
+    near = replace(e, latent=replace(e.latent, z=0 * e.latent.z + 0.99))[0]
+    assert plausibility(near)[0].startswith("Typical.")
+    thin = _report(e, tmp_path, room=0)
+    assert "data:image" not in thin
+    assert "Only a sketch" in thin
+
+
+def test_numbers_are_said_as_one_would() -> None:
+    times = [0.0004, 0.2051, 2.54, 12.3, 59.96, 61, 120, 7500]
+    said = ["0.4 ms", "205 ms", "2.5 s", "12 s", "1 min", "1 min 1 s", "2 min", "2 h 5 min"]
+    assert [duration(time) for time in times] == said
+    assert [percent(part, 1000) for part in (0, 500, 999, 1000)] == ["0%", "50%", "99.9%", "100%"]
+    assert percent(99_999, 100_000) == "99.9%"
+
+
+def test_numbers_are_rounded_against_the_claim_and_without_noise() -> None:
+    assert [rounded_down(v, 1) for v in (0.96, 0.3, 19.9, 1e-7)] == ["0.9", "0.3", "1e+01", "1e-07"]
+    assert rounded_down(0.5, 4) == "0.5"
+    assert [percent_up(part) for part in (1.0, 0.0001, 0.501, 2 / 3)] == [
+        "100%",
+        "1%",
+        "51%",
+        "67%",
+    ]
+    assert told_apart([3.331e-15, 0.5]) == ["0", "0.5"]
+    assert told_apart([16.88, 16.880234], part=0) == ["16.88", "16.8802"]
+    assert told_apart([28.35, 28.35 + 1e-9, math.nan]) == ["28.35", "28.35", "?"]
+    assert told_apart([0.0, 0.0]) == ["0", "0"]
+
+
+def test_a_folder_that_does_not_exist_is_told(mixed: cfopt.Explanation, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="no folder"):
+        write_report(mixed, tmp_path / "no" / "r.html", title="t", seconds=1.0, settings={})
+
+
+def _grid_question(**options: Any) -> cfopt.Explanation:
+    """Six routes across a grid, each asked for whatever is decided, as `mixed` without limits."""
+    predictor = random_linear(4, 12)
+    with torch.no_grad():
+        predictor.bias.copy_(5 + normal(12, seed=3))
+    pipeline = cfopt.Pipeline(predictor, GridShortestPath(3, 3))
+    x0 = normal(6, 4)
+    criterion = options.pop("criterion", None) or cfopt.Absolute(another(pipeline, x0))
+    return cfopt.explain(x0, pipeline, criterion, **options)
+
+
+def _rows(e: cfopt.Explanation, status: Status = Status.VALID) -> list[cfopt.Explanation]:
+    found = [e[row] for row in range(len(e)) if e.status[row] is status]
+    assert found
+    return found
+
+
+def test_a_decision_that_wins_by_its_margin_is_not_called_level() -> None:
+    free = _grid_question()
+    own = _grid_question(criterion=cfopt.Absolute(free.factual), margin=0.3)
+    other = _grid_question(criterion=cfopt.Absolute(free.alternative), margin=0.3)
+    for one in _rows(own) + _rows(other):
+        assert verdict(one).endswith("would have been the best route by a margin of 30%.")
+        assert "level" not in " ".join(proof(one))
+    relative = _grid_question(criterion=cfopt.Relative(free.alternative), margin=0.3)
+    assert verdict(_rows(relative)[0]).endswith(" by a margin of 30%.")
+    epsilon = _grid_question(criterion=cfopt.Epsilon(0.2), margin=0.1)
+    assert verdict(_rows(epsilon)[0]).endswith("20% off the best by a margin of 10%.")
+
+
+def test_a_decision_asked_for_itself_is_asked_about_in_other_words() -> None:
+    free = _grid_question()
+    own = _grid_question(criterion=cfopt.Absolute(free.factual))[0]
+    decided = decision_name(own.problem, own.factual[0].numpy())
+    assert question(own) == f"The decision was {decided}: is it the best route?"
+    clear = _grid_question(criterion=cfopt.Absolute(free.factual), margin=0.3)
+    asked = question(_rows(clear)[0])
+    assert asked.startswith("The decision was A-")
+    assert asked.endswith(": what would have made it the best route by a margin of 30%?")
+    relative = _grid_question(criterion=cfopt.Relative(free.factual))[0]
+    assert question(relative) == f"Why not {decided}? It is what was decided."
+
+
+def test_an_answer_by_equality_says_what_the_solver_returns() -> None:
+    told = {}
+    for one in _rows(_grid_question()):
+        told[bool(one.tie[0])] = proof(one)[1]
+        assert "level there" in proof(one)[1]
+    assert told[False] == "The two are level there, and the solver returns the one asked for."
+    assert "the one that was decided before" in told[True] or "another route" in told[True]
+
+
+def test_an_answer_to_epsilon_is_not_called_level() -> None:
+    one = _rows(_grid_question(criterion=cfopt.Epsilon(0.25)))[0]
+    assert bool(one.tie[0])
+    factual, best = (float((one.costs * y).sum()) for y in (one.factual, one.decision))
+    assert factual == pytest.approx(1.25 * best)
+    assert proof(one)[1] == "There the decision is exactly 25% off the best."
+    # Of a best value of 0 nothing can be a part.
+    assert len(proof(replace(one, costs=0 * one.costs))) == 1
+
+
+@pytest.mark.parametrize(
+    ("proximity", "scale", "words"),
+    [
+        (cfopt.L2(), None, ""),
+        (cfopt.L2(), [1.0, 2.0, 5.0, 0.1], "in units of the features' scales"),
+        (cfopt.L1(), None, "by L1, the sum of all changes"),
+        (
+            cfopt.L1(),
+            [1.0, 2.0, 5.0, 0.1],
+            "by L1, the sum of all changes, in units of the features' scales",
+        ),
+        (cfopt.L2([3.0, 1.0, 1.0, 1.0]), None, "in units of its own scales"),
+    ],
+)
+def test_the_closest_answer_is_the_closest_in_the_measure_that_is_named(
+    proximity: Any, scale: list[float] | None, words: str, tmp_path: Path
+) -> None:
+    e = _grid_question(proximity=proximity, features=cfopt.Features(scale=scale))
+    assert measured(e) == words
+    assert bool(e.optimal.any())
+    html = _report(e, tmp_path).replace("&#39;", "'")
+    if words:
+        assert f"No nearer context would do, measured {words}: by that, this is the closest" in html
+        assert f"the search measured nearness {words}." in html
+        assert f"found, measured {words}" in html
+    else:
+        assert "No nearer context would do: this is the closest possible explanation." in html
+        assert "measured" not in html
+
+
+def test_a_code_that_is_hardly_ever_made_is_unusual_however_small_the_sphere() -> None:
+    models = cfopt.load_terrain(1)
+    e = cfopt.explain(
+        models.maps,
+        models.pipeline,
+        cfopt.Epsilon(0.01),
+        generative=models.generative,
+        search=cfopt.MDMM(max_steps=1),
+    )
+    assert e.latent is not None
+
+    def coded(*code: float) -> cfopt.Explanation:
+        z = torch.tensor([code])
+        return replace(e, status=(Status.VALID,), latent=replace(e.latent, z=z, z0=z))
+
+    tiny = coded(0.033, 0.033, 0.033, 0.033)
+    assert bool(tiny.in_sphere()[0])  # 0.066 beside a typical 1.88
+    assert rating(tiny) == "unusual"
+    assert plausibility(tiny)[0].startswith("Unusual. Its code has the norm 0.066, where 1.88")
+    assert (
+        "only less than 0.1% of what the generative model makes has a smaller one"
+        in plausibility(tiny)[0]
+    )
+    assert rating(coded(3.87, 0.0, 0.0, 0.0)) == "unusual"
+    assert rating(coded(1.0, 1.0, 1.0, 0.0)) == "typical"
+    assert rating(coded(3.0, 0.0, 0.0, 0.0)) == "plausible"
+    plausible = [fact for fact in overview(tiny, 1.0).facts if fact.name == "Plausible"]
+    assert plausible[0].value == "0%"
+
+
+def test_order_bars_and_sorting_of_changes_are_in_the_same_units(tmp_path: Path) -> None:
+    features = cfopt.Features(scale=[100.0, 1.0, 10.0, 0.01])
+    e = _grid_question(features=features)
+    views = task_views(e, galleries(e))
+    for view, one in zip(views, (e[row] for row in range(len(e))), strict=True):
+        scaled = ((one.x - one.x0)[0] / torch.tensor(features.scale)).abs()
+        parts = [abs(change.part) for change in view.changes.rows]
+        assert parts == sorted(parts, reverse=True)
+        assert parts[0] == 1
+        assert view.largest is not None
+        assert view.largest.size == pytest.approx(float(scaled.max()))
+    assert any(view.changes.title.endswith("in units of its scale first") for view in views)
+    tasks = _Page(_report(e, tmp_path)).tasks()
+    for task, view in zip(tasks, views, strict=True):
+        assert float(task["data-largest"] or 0) == view.changes.rows[0].size
+
+
+def test_before_and_after_look_different_where_a_change_is_shown(tmp_path: Path) -> None:
+    one = _grid_question()[0]
+    x0 = torch.tensor([[16.88, 3.331e-15, -2.0, 1.0]], dtype=torch.float64)
+    x = torch.tensor([[16.880234, 0.5, -2.00004, 1.0]], dtype=torch.float64)
+    html = _report(replace(one, x0=x0, x=x), tmp_path)
+    table = html.split('<table class="changes">')[1].split("</table>")[0]
+    rows = re.findall(r"<td>(.*?)</td><td>(.*?)</td>", table)
+    assert rows == [("0", "0.5"), ("16.88", "16.8802"), (svg.signed("-2"), svg.signed("-2.00004"))]
+
+
+def test_a_rival_that_is_the_decision_itself_is_listed_once(mixed: cfopt.Explanation) -> None:
+    one = mixed[3]
+    rivals = np.asarray(one.problem.decisions())
+    factual = one.factual[0].double().numpy()
+    rival = next(y for y in rivals if np.abs(y - factual).max() > 0.5)
+    one = replace(one, clash=(Clash(np.array([factual, rival]), (), (), math.inf),))
+    shown = galleries(one)
+    compared = task_views(one, shown)[0].compared
+    assert [row.role for row in compared] == ["factual", "other", "rival1"]
+    assert compared[0].what == "Decided, and in its way"
+    assert len({row.name for row in compared}) == 3
+    assert shown[0].pictures[1].caption == "Thick: decided; dashed: one in its way."
+
+
+def _plants(names: list[str], features: list[str], unit: float) -> cfopt.Explanation:
+    """A knapsack with named items and features; values of about `unit`."""
+    problem = Knapsack([[3.0, 5.0, 4.0, 7.0]], [9.0]).named(names)
+    predictor = random_linear(3, 4)
+    with torch.no_grad():
+        predictor.weight.mul_(unit)
+        predictor.bias.copy_(unit * torch.tensor([2.0, 2.2, 1.9, 1e-12]))
+        predictor.weight[3] = 0
+    pipeline = cfopt.Pipeline(predictor, problem)
+    x0 = 0.1 * normal(3, 3)
+    return cfopt.explain(
+        x0,
+        pipeline,
+        cfopt.Absolute(another(pipeline, x0)),
+        features=cfopt.Features(names=features),
+    )
+
+
+def test_names_and_prices_of_bars_have_room() -> None:
+    long = "Power plant north of the river, second block"
+    e = _plants(["Power plant north", long, "WWWWWWWWWWWW WWWW", "x"], ["a", "b", "c"], 1.31e7)
+    drawing = str(galleries(e)[0].pictures[0].drawing)
+    assert ">Power plant north</text>" in drawing
+    assert f"<title>{long}</title>Power plant" in drawing
+    assert "…</text>" in drawing
+    prices = re.findall(r'class="price"[^>]*>(.*?)<', drawing)
+    assert prices[3] == "0"  # 1e-12 of the others
+    assert svg.fitted("Power plant", 11, 500) == "Power plant"
+    assert svg.breadth(svg.fitted(long, 11, 80), 11) <= 80
+
+
+@pytest.fixture(scope="module")
+def browser() -> Any:
+    with browsing(str(find_browser())) as opened:
+        yield opened
+
+
+_LONG = "average_temperature_in_the_northern_districts_of_the_city_at_noon"
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(find_browser() is None, reason="no chromium was found")
+def test_nothing_is_cut_off_on_a_phone(browser: Any, tmp_path: Path) -> None:
+    """Neither a cell of a table nor a text of a picture, with long names and large numbers."""
+    names = [
+        "Power plant north",
+        "Wasserkraftwerk_an_der_unteren_Donau",
+        "WWWWWWWWWWWWWWW",
+        "発電所",
+    ]
+    features = [_LONG, f"{_LONG}_again", "price $"]
+    e = _plants(names, features, -1.31e7)
+    path = tmp_path / "report.html"
+    write_report(e, path, title="Plants", seconds=1.0, settings={})
+    page = browser.new_page(viewport={"width": 360, "height": 740})
+    page.goto(path.as_uri())
+    page.locator("#open-all").click()
+    cells = page.evaluate(
+        """() => [...document.querySelectorAll(".task td, .task th:not(.unseen)")].map((cell) => {
+             const task = cell.closest(".task").getBoundingClientRect();
+             const box = cell.getBoundingClientRect();
+             return [cell.textContent, box.left - task.left, task.right - box.right];
+           })"""
+    )
+    assert len(cells) > 20
+    for words, left, right in cells:
+        assert left >= 0, words
+        assert right >= 0, words
+    texts = page.evaluate(
+        """() => [...document.querySelectorAll(".bars text")].map((text) => {
+             const box = text.getBBox(), {width} = text.ownerSVGElement.viewBox.baseVal;
+             const shown = text.lastChild.textContent;
+             return [shown, box.x, box.x + box.width, width];
+           })"""
+    )
+    assert any("e+0" in shown for shown, *_ in texts)
+    for shown, left, right, width in texts:
+        assert left >= 0, shown
+        assert right <= width, shown
+    page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(find_browser() is None, reason="no chromium was found")
+def test_a_long_name_leaves_its_number_to_be_seen_and_tasks_are_sorted_by_it(
+    browser: Any, tmp_path: Path
+) -> None:
+    e = _plants(["a", "b", "c", "d"], [_LONG, f"{_LONG}_again", "price"], 1.0)
+    e = replace(e, x=e.x0 + torch.diag(torch.tensor([3.0, 1.0, -2.0])).to(e.x0))
+    path = tmp_path / "report.html"
+    write_report(e, path, title="Plants", seconds=1.0, settings={})
+    page = browser.new_page(viewport={"width": 900, "height": 740})
+    page.goto(path.as_uri())
+    page.locator('[data-sort="largest"]').click()
+    sizes = page.evaluate(
+        "() => [...document.querySelectorAll('.task')].map((t) => t.dataset.largest)"
+    )
+    assert [round(float(size)) for size in sizes] == [1, 2, 3]
+    seen = page.evaluate(
+        """() => [...document.querySelectorAll(".largest b")].map((number) => {
+             const room = number.closest("span").getBoundingClientRect();
+             return room.right - number.getBoundingClientRect().right;
+           })"""
+    )
+    assert seen
+    assert min(seen) >= 0
+    page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(find_browser() is None, reason="no chromium was found")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_letters_on_a_map_are_dark_on_a_pale_halo(
+    browser: Any, tmp_path: Path, scheme: str
+) -> None:
+    problem = TerrainShortestPath(4, 4)
+    pipeline = cfopt.Pipeline(random_linear(3, problem.num_costs, bias=3.0), problem)
+    e = cfopt.explain(normal(1, 3), pipeline, cfopt.Epsilon(0.1), search=cfopt.MDMM(max_steps=2))
+    path = tmp_path / "report.html"
+    write_report(e, path, title="Map", seconds=1.0, settings={})
+    page = browser.new_page(color_scheme=scheme)
+    page.goto(path.as_uri())
+    style = page.evaluate(
+        """() => {
+             const {fill, stroke, paintOrder} = getComputedStyle(document.querySelector(".tag"));
+             return [fill, stroke, paintOrder];
+           }"""
+    )
+    assert style == ["rgb(35, 34, 31)", "rgb(255, 255, 255)", "stroke"]
+    page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(find_browser() is None, reason="no chromium was found")
+def test_the_page_works_in_a_browser(mixed: cfopt.Explanation, tmp_path: Path) -> None:
+    """A frame that uses the page as a reader would, and writes down what it sees."""
+    html = _report(mixed, tmp_path)
+    steps = """
+      const seen = {errors: window.failed ?? []};
+      const tasks = () => [...document.querySelectorAll(".task")];
+      seen.count = tasks().length;
+      document.querySelector('[data-sort="distance"]').click();
+      document.querySelector('[data-sort="distance"]').click();
+      seen.order = tasks().map((task) => task.dataset.distance);
+      document.querySelector('.chip.proved-infeasible').click();
+      seen.shown = tasks().filter((task) => !task.hidden).map((task) => task.dataset.status);
+      seen.told = document.getElementById("count").textContent;
+      document.getElementById("open-all").click();
+      seen.open = tasks().filter((task) => task.open).length;
+      dispatchEvent(new Event("beforeprint"));
+      seen.wide = document.documentElement.scrollWidth <= innerWidth;
+      document.body.textContent = JSON.stringify(seen);
+    """
+    watch = "window.failed=[];addEventListener('error',e=>window.failed.push(String(e.message)))"
+    # The page allows its own script only: for the test two more may run.
+    page = re.sub(r"script-src '[^']*'", "script-src 'unsafe-inline'", html)
+    page = page.replace("</title>", f"</title><script>{watch}</script>")
+    page = page.replace("</body>", f"<script>{steps}</script></body>")
+    path = tmp_path / "used.html"
+    path.write_text(page, encoding="utf-8")
+    seen = _dump(path, tmp_path)
+    state = json.loads(re.sub(r"<[^>]*>", "", seen.split("<body>")[1].split("</body>")[0]))
+    assert state["errors"] == []
+    assert state["count"] == 5
+    known = [float(d) for d in state["order"] if d]
+    assert known == sorted(known, reverse=True)
+    assert state["order"][-2:] == ["", ""]
+    assert state["shown"] == ["proved-infeasible"]
+    assert state["told"] == "1 of 5 tasks"
+    assert state["open"] == 1
+    assert state["wide"]
+    # As it is written, the policy lets the page's own script run.
+    untouched = _dump(tmp_path / "report.html", tmp_path)
+    assert '<html lang="en" class="scripted">' in untouched
+
+
+def _dump(path: Path, folder: Path) -> str:
+    """The document after its scripts have run; a script error or a blocked load fails the test."""
+    done = subprocess.run(
+        [
+            str(find_browser()),
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            f"--user-data-dir={folder / 'profile'}",
+            "--enable-logging=stderr",
+            "--window-size=390,900",
+            "--dump-dom",
+            path.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    assert console == []
+    return done.stdout

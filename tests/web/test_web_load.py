@@ -1,0 +1,57 @@
+"""The explorer's server under load, and under requests made up from its own description."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from benchmarks.explorer import asked, crowd, fault_of
+from tests.serving import Client, serving
+
+from cfopt.web.limits import Limits
+from cfopt.web.process import Source
+
+pytestmark = pytest.mark.xdist_group("web")
+CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance"
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with serving(Source(), Limits()) as client:
+        yield client
+
+
+def test_many_clients_at_once_lose_nothing_and_every_answer_holds(client: Client) -> None:
+    told = crowd(str(client.base_url), requests=40, clients=8)
+    assert told["faults"] == []
+    assert told["answered"] == 40
+
+
+def test_the_check_of_answers_finds_wrong_ones(client: Client) -> None:
+    for k in (0, 1, 2, 3, 4, 5):
+        request = asked(k)
+        task = client.explain(**request)
+        assert fault_of(request, task) == ""
+        result = task["result"]
+        if result["status"] == "valid":
+            result["after"]["values"] = result["before"]["values"]
+            assert fault_of(request, task) != ""
+
+
+def test_requests_made_up_from_the_description_cause_no_server_error(
+    client: Client, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "schemathesis.cli", "run"]
+    command += [
+        f"{client.base_url}/openapi.json",
+        "--checks",
+        f"{CHECKS},response_schema_conformance",
+    ]
+    command += ["--max-examples", "8", "--seed", "1", "--generation-deterministic", "--no-color"]
+    command += ["--phases", "examples,coverage,fuzzing", "--suppress-health-check", "all"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    assert client.health()["status"] == "ok"

@@ -14,7 +14,7 @@ import pytest
 
 from cfopt.extras import EXTRAS, MODULES
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 #: Never imported by name: pandas reads and writes Parquet with one, PyEPO solves with the other.
 BEHIND_THE_SCENES = {"pyarrow", "gurobipy"}
 #: The packages of this repository.

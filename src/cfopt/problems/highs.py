@@ -25,6 +25,9 @@ _REASONS = {
 _DUAL_TOLERANCE = 1e-9
 #: How exactly HiGHS is to meet constraints, integrality and (for costs of size 1) optimality.
 SOLVER_TOLERANCE = 1e-9
+#: Costs smaller than this fraction of the largest are decided on their own, for HiGHS's tolerances
+#: are absolute; below the other they are rounding.
+_TINY, _ROUNDING = 1e-6, 1e-12
 #: Simplex values this close to an integer are that integer.
 _SNAP = 1e-9
 
@@ -151,6 +154,9 @@ class HighsModel:
         time_limit: float | None = None,
     ) -> None:
         self._integer = model.integer
+        self._lower, self._upper = model.lower, model.upper
+        #: What no solution can be better than, for the last costs; of mixed-integer models.
+        self.bound = np.nan
         self._rows = len(model.row_lower)
         self._highs = highspy.Highs()
         self._highs.setOptionValue("output_flag", False)
@@ -171,14 +177,46 @@ class HighsModel:
             raise InputError("HiGHS rejects the model: check that lower <= upper everywhere.")
 
     def solve(self, columns: NDArray[np.int32], costs: Array) -> Array:
-        """The optimal values of all columns for the given costs of some of them."""
+        """The optimal values of all columns for the given costs of some of them.
+
+        Costs that are tiny beside others drown in HiGHS's tolerances: columns with larger ones keep
+        their values while the tiny ones decide among what is left. Below rounding they are 0.
+        """
+        values = self._solve(columns, costs)
+        least, bound = _ROUNDING * float(np.abs(costs).max(initial=0.0)), self.bound
+        held = np.zeros(len(columns), dtype=bool)
+        try:
+            while True:
+                sizes = np.where(held, 0.0, np.abs(costs))
+                large = sizes >= _TINY * sizes.max(initial=0.0)
+                if not (~held & ~large & (sizes > least)).any():
+                    return values
+                held |= large & (sizes > 0)
+                self._bound(columns[held], values[columns[held]], values[columns[held]])
+                try:
+                    values = self._solve(columns, np.where(held, 0.0, costs))
+                except SolverError:
+                    return values
+        finally:
+            self.bound = bound
+            if held.any():
+                self._bound(columns[held], self._lower[columns[held]], self._upper[columns[held]])
+
+    def _bound(self, columns: NDArray[np.int32], lower: Array, upper: Array) -> None:
+        """Give columns other bounds."""
+        self._highs.changeColsBounds(len(columns), columns, lower, upper)
+        if self._relaxed is not None:
+            self._relaxed._bound(columns, lower, upper)
+
+    def _solve(self, columns: NDArray[np.int32], costs: Array) -> Array:
         if self._relaxed is not None:
             try:
-                values = self._relaxed.solve(columns, costs)
+                values = self._relaxed._solve(columns, costs)
             except SolverError:
                 pass  # the mixed-integer model gives the reason
             else:
                 if (values == values.round())[self._integer].all():
+                    self.bound = float(costs @ values[columns])
                     return values
         highs = self._highs
         # HiGHS's tolerances are absolute: tiny costs would all count as optimal. A power of two
@@ -197,7 +235,6 @@ class HighsModel:
         values = np.array(solution.col_value)
         nearest = values.round()
         snap = self._integer | (np.abs(values - nearest) <= _SNAP)
-        #: What no solution can be better than, for the last costs; of mixed-integer models.
         self.bound = float(highs.getInfo().mip_dual_bound) / scale
         return np.where(snap, nearest, values) + 0.0  # + 0.0 turns -0.0 into 0.0
 

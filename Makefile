@@ -13,7 +13,7 @@ $(VENV)/.ready: pyproject.toml paper/pyproject.toml constraints.txt
 	touch $@
 
 demo: setup  ## explain a map in all three ways, naive beside plausible
-	$(BIN)/python -m cfopt.demo
+	$(BIN)/python -m cfopt.app.demo
 
 QUICK := tests/core tests/problems
 # One thread each: the tests are small, and threads of several processes would wait for each other.
@@ -32,6 +32,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 bench: setup  ## what is claimed about speed and quality, measured side by side
 	$(BIN)/python -m benchmarks

@@ -10,11 +10,11 @@ import pandas as pd
 import torch
 
 import cfopt
-from cfopt import weights
 from cfopt.app.results import to_parquet
 from cfopt.predictors import linear
 from cfopt.problems import GridShortestPath
 from cfopt.report import write_report
+from cfopt.storage import weights
 
 #: As many as `cfopt explain` draws.
 _PICTURES = 12

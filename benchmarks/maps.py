@@ -17,7 +17,7 @@ from torch import Tensor
 
 import cfopt
 from cfopt import metrics
-from cfopt.latent import LatentSpace
+from cfopt.engine.latent import LatentSpace
 from cfopt.search import LatentReference
 from cfopt.search.mdmm import _Run
 

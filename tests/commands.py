@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import cfopt
 from cfopt.app.config import read_config
-from cfopt.app.work import Work, load
+from cfopt.app.job import Job, load
 from cfopt.cli import app
 
 
@@ -33,7 +33,7 @@ def refused(result: Any, *parts: str) -> None:
         assert part in result.stderr
 
 
-def work_of(config: Path, trusted: bool = False) -> Work:
+def work_of(config: Path, trusted: bool = False) -> Job:
     return load(read_config(config, trusted))
 
 

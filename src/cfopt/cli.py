@@ -116,9 +116,9 @@ def explain(
 
         from rich.console import Console
 
-        from cfopt.app.plan import plan
+        from cfopt.app.dry_run import plan
+        from cfopt.app.job import load
         from cfopt.app.run import results_folder, run
-        from cfopt.app.work import load
 
         folder = results_folder(described, out)
         work = load(described)
@@ -172,7 +172,7 @@ def demo(
     with _errors(debug):
         from rich.console import Console
 
-        from cfopt.demo import run
+        from cfopt.app.demo import run
 
         run(out, Console())
 

@@ -32,3 +32,8 @@ def listing(parts: Sequence[str], last: str = "and", most: int | None = None) ->
     if most is not None and len(shown) > most:
         shown = [*shown[:most], f"{len(shown) - most} more"]
     return " ".join([", ".join(shown[:-1]), last, shown[-1]]) if len(shown) > 1 else "".join(shown)
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: "1 step", "2 steps"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

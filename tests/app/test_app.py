@@ -23,11 +23,11 @@ from tests.pipelines import normal
 
 import cfopt
 from cfopt.app import run as running
-from cfopt.app.work import Work
+from cfopt.app.job import Job
 from cfopt.errors import StorageError
 from cfopt.models.terrain import FOLDER, PREDICTOR
-from cfopt.types import Status
-from cfopt.weights import read as read_weights
+from cfopt.result.status import Status
+from cfopt.storage.weights import read as read_weights
 
 
 def assert_equal(left: cfopt.Explanation, right: cfopt.Explanation) -> None:
@@ -78,7 +78,7 @@ def test_the_example_works_from_end_to_end(tmp_path: Path) -> None:
 
 def test_a_finished_run_is_not_done_again(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cf("explain", example).exit_code == 0
-    monkeypatch.setattr(Work, "explain", None)
+    monkeypatch.setattr(Job, "explain", None)
     change(example, "title =", 'title = "Another title" #')
     again = cf("explain", example)
     assert again.exit_code == 0, again.output
@@ -209,7 +209,11 @@ def test_code_runs_only_if_it_is_trusted(example: Path, monkeypatch: pytest.Monk
     change(example, "own_town_modell.Net", "own_town_model.number")
     refused(cf("explain", example, "--trust"), "cannot be built with")
     # Not by way of a known package either.
-    for sly in ("cfopt.demo.time.sleep", "torch.nn.modules.module.torch.load", "cfopt.files.os"):
+    for sly in (
+        "cfopt.app.demo.time.sleep",
+        "torch.nn.modules.module.torch.load",
+        "cfopt.storage.files.os",
+    ):
         text = example.read_text().replace("own_town_model.number", sly)
         (folder / "sly.toml").write_text(text)
         refused(cf("explain", folder / "sly.toml"), "[predictor]")
@@ -403,9 +407,9 @@ def test_columns_of_plans_and_costs_go_by_their_names_where_the_problem_has_some
 def test_a_row_that_fails_does_not_stop_the_others(
     example: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    work = Work.explain
+    work = Job.explain
 
-    def breaks(self: Work, rows: range, on_progress: Any = None) -> cfopt.Explanation:
+    def breaks(self: Job, rows: range, on_progress: Any = None) -> cfopt.Explanation:
         if 4 in rows:
             raise ZeroDivisionError("the fourth\nis cursed")
         return work(self, rows, on_progress)
@@ -413,7 +417,7 @@ def test_a_row_that_fails_does_not_stop_the_others(
     table = pd.read_csv(example.parent / "contexts.csv")
     table.loc[6, "rain"] = np.nan
     table.to_csv(example.parent / "contexts.csv", index=False)
-    monkeypatch.setattr(Work, "explain", breaks)
+    monkeypatch.setattr(Job, "explain", breaks)
     done = cf("explain", example)
     assert done.exit_code == 0, done.output
     e = results(example.parent / "results")
@@ -433,15 +437,15 @@ def test_ctrl_c_keeps_what_is_done(example: Path, monkeypatch: pytest.MonkeyPatc
     change(example, "# [run]\n# batch = 64", "[run]\nbatch = 4")
     undisturbed = example.parent / "undisturbed"
     assert cf("explain", example, "--out", undisturbed).exit_code == 0
-    work = Work.explain
+    work = Job.explain
 
-    def stops(self: Work, rows: range, on_progress: Any = None) -> cfopt.Explanation:
+    def stops(self: Job, rows: range, on_progress: Any = None) -> cfopt.Explanation:
         if rows.start == 8:
             raise KeyboardInterrupt
         return work(self, rows, on_progress)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Work, "explain", stops)
+        patch.setattr(Job, "explain", stops)
         done = cf("explain", example)
     assert done.exit_code == 130
     assert "Stopped. 8 of 10 rows are done and kept" in done.output

@@ -12,8 +12,8 @@ from safetensors.torch import load_file, save_file
 from tests.commands import cf, change, refused, results
 
 import cfopt
+from cfopt.result.status import Status
 from cfopt.running.pace import Pace
-from cfopt.types import Status
 
 #: A predictor that cannot read contexts with a certain rain.
 _MOODY = """

@@ -20,9 +20,9 @@ from torch.nn import functional
 
 import cfopt
 from cfopt import registry
+from cfopt._typing import Array
 from cfopt.app.config import read_config
 from cfopt.errors import InputError
-from cfopt.types import Array
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "own-pipeline.md").read_text()
 #: A file with its name before it, commands, or what they print.

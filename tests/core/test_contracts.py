@@ -13,11 +13,11 @@ from tests.pipelines import normal
 from torch import Tensor
 
 import cfopt
+from cfopt.engine.progress import Progress
+from cfopt.engine.task import Task
 from cfopt.predictors import linear, mlp
 from cfopt.question import Criterion
-from cfopt.task import Task
 from cfopt.testing import CriterionContract, PredictorContract, ProximityContract, SearchContract
-from cfopt.types import Progress
 
 
 class TestRelative(CriterionContract):

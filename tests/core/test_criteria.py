@@ -7,12 +7,12 @@ import torch
 from tests.pipelines import normal
 
 import cfopt
+from cfopt.engine.task import Task
 from cfopt.errors import InputError
+from cfopt.exact.verify import verify
 from cfopt.problems import Finite, Problem
-from cfopt.proximity import L1, L2
 from cfopt.question import Criterion
-from cfopt.task import Task
-from cfopt.verify import verify
+from cfopt.question.proximity import L1, L2
 
 DECISIONS = torch.tensor(
     [[1, 0, 0, 1], [0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 0, 0], [2, 0, 1, 1]], dtype=torch.float64

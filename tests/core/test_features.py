@@ -10,8 +10,8 @@ from tests.pipelines import another, normal, random_linear
 from torch import nn
 
 import cfopt
-from cfopt.domain import Domain
 from cfopt.problems import Finite, GridShortestPath
+from cfopt.question.domain import Domain
 
 NAMES = ["rooms", "red", "green", "blue", "size", "age"]
 

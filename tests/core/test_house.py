@@ -13,7 +13,7 @@ import torch
 from tests.pipelines import another, normal
 
 import cfopt
-from cfopt.demo import run
+from cfopt.app.demo import run
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "cfopt"
@@ -21,7 +21,7 @@ PACKAGE = ROOT / "src" / "cfopt"
 OUTER = (
     "cfopt.__main__",
     "cfopt.app",
-    "cfopt.demo",
+    "cfopt.app.demo",
     "cfopt.cli",
     "cfopt.models.build",
     "cfopt.models.card",
@@ -86,7 +86,7 @@ def test_public_names_are_loaded_on_first_use() -> None:
     code = (
         "import sys, cfopt\n"
         "assert 'torch' not in sys.modules\n"
-        "from cfopt.explain import explain\n"
+        "from cfopt._explain import explain\n"
         "assert cfopt.explain is explain and cfopt.MDMM and cfopt.datasets.Terrain\n"
         "assert {'MDMM', 'explain', '__version__'} <= set(dir(cfopt))\n"
         "from cfopt import *\n"

@@ -9,10 +9,10 @@ from PIL import Image
 from torch import Tensor, nn
 
 import cfopt
-from cfopt.contexts import Contexts, check_predictor
 from cfopt.datasets import Terrain
 from cfopt.errors import InputError, PredictorError
-from cfopt.images import as_floats, channels_last
+from cfopt.pipeline.contexts import Contexts, check_predictor
+from cfopt.pipeline.images import as_floats, channels_last
 from cfopt.predictors import CompactCNN, PartialResNet
 from cfopt.problems import TerrainShortestPath
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from cfopt.errors import InputError
 from cfopt.generative import PCA, CompactVAE, ConvolutionalVAE, TabularVAE, load_published
-from cfopt.weights import load_module, read, save_module, write
+from cfopt.storage.weights import load_module, read, save_module, write
 
 CLASSES: dict[str, type[nn.Module]] = {
     "TabularVAE": TabularVAE,

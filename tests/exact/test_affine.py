@@ -10,9 +10,9 @@ from tests.pipelines import another, normal, random_linear
 from torch import nn
 
 import cfopt
-from cfopt.affine import AffineMap, is_affine
+from cfopt.exact.affine import AffineMap, is_affine
 from cfopt.problems import Finite, GridShortestPath
-from cfopt.proximity import L2
+from cfopt.question.proximity import L2
 
 
 def _trained_norm(size: int) -> nn.BatchNorm1d:
@@ -68,7 +68,7 @@ def test_the_map_is_that_of_the_predictor_as_deployed(dtype: torch.dtype) -> Non
     ).to(dtype)
     pipeline = cfopt.Pipeline(module, problem)
     x0 = normal(5, 4).to(dtype)
-    with pipeline.deployed():
+    with pipeline.eval_mode():
         factual = pipeline.decide(x0)
         task = cfopt.Task(x0, factual, pipeline, cfopt.Epsilon(0.1), L2())
         found = AffineMap.of(task)

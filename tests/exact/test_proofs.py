@@ -11,8 +11,8 @@ from benchmarks.independent import is_feasible, nearest_l1, nearest_l2
 from tests.pipelines import another, normal, random_linear
 
 import cfopt
-from cfopt.certificate import Cut, CutProof
-from cfopt.geometry import (
+from cfopt.exact.certificate import Cut, CutProof
+from cfopt.exact.geometry import (
     Euclidean,
     Grid,
     HalfSpaces,
@@ -145,7 +145,7 @@ class _Tampered(cfopt.Search):
         lambda proof: replace(proof, tree=Leaf(0 * proof.tree.multipliers)),
         lambda proof: replace(proof, tree=Leaf(proof.tree.multipliers[:1])),
         lambda proof: replace(proof, cuts=proof.cuts[:1], tree=Leaf(np.array([1e9]))),
-        lambda proof: CutProof((), Leaf(np.empty(0)), hopeless=True),
+        lambda proof: CutProof((), Leaf(np.empty(0)), infeasible=True),
         lambda proof: None,
     ],
 )
@@ -162,7 +162,7 @@ def _forged(quantifier: cfopt.Quantifier, decision: list, ray: bool = False):
 
     def change(proof: object) -> CutProof:
         cut = Cut(np.array(decision, dtype=np.float64), quantifier, ray)
-        return CutProof((cut,), Leaf(np.array([10.0])), hopeless=True)
+        return CutProof((cut,), Leaf(np.array([10.0])), infeasible=True)
 
     return change
 

@@ -10,7 +10,7 @@ from typing import Any
 from tests.commands import cf, change, refused, results
 
 import cfopt
-from cfopt.web.scenes import load_scenes
+from cfopt.web.served import load_served
 from cfopt.web.work import Work
 
 HERE = Path(__file__).parent
@@ -55,7 +55,7 @@ def explained(example: Path) -> tuple[cfopt.Explanation, str]:
 
 def served(example: Path, question: dict[str, Any]) -> dict[str, Any]:
     """The answer of a worker of the explorer, after it has checked the request."""
-    scenes, described, faults = load_scenes(example, True, 10_000)
+    scenes, described, faults = load_served(example, True, 10_000)
     assert not faults
     assert described[0]["name"] == "own"
     asked = {"pipeline": "own", "context": {"row": 1}, "question": question}

@@ -7,8 +7,8 @@ from typing import ClassVar
 from torch import Tensor
 
 from cfopt import registry
+from cfopt.problems.sense import Sense
 from cfopt.question import Contrastive, Knob, RowFacts
-from cfopt.types import Sense
 
 
 @registry.criteria.register

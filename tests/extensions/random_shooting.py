@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from cfopt import registry
+from cfopt.engine.progress import Points, Progress
+from cfopt.engine.task import Task
 from cfopt.search import Search
-from cfopt.task import Task
-from cfopt.types import Points, Progress
 
 
 @registry.searches.register

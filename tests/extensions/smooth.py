@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from cfopt import registry
-from cfopt.proximity import Proximity
+from cfopt.question.proximity import Proximity
 
 
 @registry.proximities.register

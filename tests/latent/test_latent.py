@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 import cfopt
 from cfopt import Absolute, Epsilon, Features, Latent, LogLikelihood, Relative, Sphere, Status
+from cfopt.engine.latent import LatentSpace
 from cfopt.errors import InputError
 from cfopt.generative import PCA
-from cfopt.latent import LatentSpace
-from cfopt.plausibility import mean_norm
 from cfopt.problems import GridShortestPath
+from cfopt.question.plausibility import mean_norm
 from cfopt.search import MDMM, CuttingPlane, LatentReference, LatentSequential
 from cfopt.search.trust_region.surrogate import Surrogate
 

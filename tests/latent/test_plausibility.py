@@ -12,7 +12,7 @@ from scipy.special import gammainc, gammaincc
 from tests.pipelines import normal
 
 from cfopt.errors import InputError
-from cfopt.plausibility import (
+from cfopt.question.plausibility import (
     LogLikelihood,
     Plausibility,
     Sphere,
@@ -21,7 +21,7 @@ from cfopt.plausibility import (
     mean_norm,
     prior_mass,
 )
-from cfopt.region import optimal_region, thin_sphere_threshold
+from cfopt.question.region import optimal_region, thin_sphere_threshold
 
 PENALTIES = [Sphere(0.7), LogLikelihood(0.7)]
 #: Table of Appendix A.1: the prior's mass in percent, 64 latents.

@@ -18,7 +18,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from cfopt import files, weights
 from cfopt.errors import InputError, PredictorError
 from cfopt.generative import (
     VAE,
@@ -34,7 +33,8 @@ from cfopt.generative import (
     terms,
     train,
 )
-from cfopt.plausibility import encoded_mass
+from cfopt.question.plausibility import encoded_mass
+from cfopt.storage import files, weights
 
 QUICK = Training(epochs=4, batch_size=16, warm_up=1, learning_rate=3e-3)
 AWARE = replace(QUICK, alpha=0.5)

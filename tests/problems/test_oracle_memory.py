@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 import cfopt
+from cfopt._typing import Array
 from cfopt.problems import MILP, Oracle
 from cfopt.problems.returned import Returned
-from cfopt.types import Array
 
 
 def on_the_ball(costs: Array) -> Array:

@@ -24,9 +24,9 @@ from pyepo.model.ort.knapsack import knapsackModel as OrToolsKnapsack
 from pyepo.model.ort.knapsack import knapsackModelRel as OrToolsFraction
 
 import cfopt
+from cfopt._typing import Array
 from cfopt.errors import InputError
 from cfopt.problems import MILP, PyEPOProblem
-from cfopt.types import Array
 
 ITEMS = 10
 _RANDOM = np.random.default_rng(0)

@@ -15,16 +15,16 @@ from matplotlib.figure import Figure
 from tests.pipelines import asking, normal
 
 import cfopt
-from cfopt.certificate import Clash
 from cfopt.datasets import Terrain
 from cfopt.drawing.palette import CHANGE
 from cfopt.drawing.pixels import magnification
+from cfopt.engine.latent import Codes
 from cfopt.errors import InputError
-from cfopt.latent import Codes
+from cfopt.exact.certificate import Clash
 from cfopt.plots import plot_gallery, plot_naive_and_plausible
 from cfopt.plots.style import ALTERNATIVE, FACTUAL, OBSTACLES, THIRD
 from cfopt.problems import TerrainShortestPath
-from cfopt.types import Status
+from cfopt.result.status import Status
 
 ROWS, COLS, CELL = 4, 5, 4
 SEARCH = cfopt.MDMM(step=0.02, max_steps=400)

@@ -13,10 +13,10 @@ import torch
 from tests.pipelines import another, normal, random_linear
 
 import cfopt
-from cfopt.certificate import Clash
 from cfopt.errors import InputError
+from cfopt.exact.certificate import Clash
 from cfopt.problems import MILP, GridShortestPath, TerrainShortestPath
-from cfopt.types import Status
+from cfopt.result.status import Status
 
 SEARCH = cfopt.MDMM(step=0.05, max_steps=300)
 
@@ -143,10 +143,10 @@ def test_names_are_drawn_as_they_are_written(tmp_path: Path) -> None:
     clash = Clash(
         np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]), features.names, features.names, np.inf
     )
-    hopeless = replace(e, status=(Status.PROVED_INFEASIBLE,), clash=(clash,), message=("$x_{$",))
+    infeasible = replace(e, status=(Status.PROVED_INFEASIBLE,), clash=(clash,), message=("$x_{$",))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for k, one in enumerate((e, hopeless)):
+        for k, one in enumerate((e, infeasible)):
             figure = one.plot(tmp_path / f"{k}.png")
             figure.canvas.draw()
     labels = [label.get_text() for label in e.plot().axes[2].get_yticklabels()]

@@ -18,10 +18,10 @@ from tests.browsing import browsing, find_browser
 from tests.pipelines import another, asking, normal, random_linear
 
 import cfopt
-from cfopt.certificate import Clash
 from cfopt.drawing import elements as svg
 from cfopt.drawing.svg import common
 from cfopt.errors import StorageError
+from cfopt.exact.certificate import Clash
 from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack, TerrainShortestPath
 from cfopt.problems.lattice import column_letters
 from cfopt.report import write_report
@@ -33,8 +33,8 @@ from cfopt.report.pictures import by_worth, galleries
 from cfopt.report.plausible import plausibility, rating
 from cfopt.report.sentences import proof, question, verdict
 from cfopt.report.tasks import task_views
-from cfopt.types import Status
-from cfopt.wording import rounded_down
+from cfopt.result.status import Status
+from cfopt.result.wording import rounded_down
 
 VOID = {"meta", "input", "br", "img", "link"}
 

@@ -7,10 +7,10 @@ import torch
 from tests.pipelines import another, normal, random_linear
 
 import cfopt
+from cfopt.engine.task import Task
 from cfopt.errors import InputError
 from cfopt.problems import GridShortestPath, Oracle
 from cfopt.search import Search
-from cfopt.task import Task
 from cfopt.testing import SearchContract
 
 

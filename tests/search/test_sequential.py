@@ -12,7 +12,7 @@ import cfopt
 from cfopt.datasets import synthetic
 from cfopt.predictors import MSE, fit, mlp
 from cfopt.problems import MILP, Finite, GridShortestPath, Oracle
-from cfopt.search import Chain, Polished, Reference
+from cfopt.search import Fallback, Reference, Refined
 from cfopt.search.incumbents import Incumbents
 from cfopt.testing import SearchContract
 from cfopt.testing.search_cases import cases
@@ -246,7 +246,7 @@ def test_a_chain_adds_up_and_keeps_the_bound_of_what_came_before(grid: cfopt.Pip
     criterion = cfopt.Absolute(another(grid, x0))
     best = cfopt.explain(x0, grid, criterion)
     stages = (_Nothing(), cfopt.CuttingPlane(max_rounds=1), cfopt.Sequential(restarts=0))
-    e = cfopt.explain(x0, grid, criterion, search=Chain(stages))
+    e = cfopt.explain(x0, grid, criterion, search=Fallback(stages))
     through = torch.tensor(["sequential" in method for method in e.method])
     assert through.any()
     assert (e.steps >= 4).all()
@@ -271,7 +271,7 @@ class _Liar(cfopt.Search):
 def test_a_chain_does_not_stop_at_a_claim_that_does_not_hold(grid: cfopt.Pipeline) -> None:
     x0 = normal(5, 4)
     criterion = cfopt.Absolute(another(grid, x0))
-    e = cfopt.explain(x0, grid, criterion, search=Chain((_Liar(), cfopt.CuttingPlane())))
+    e = cfopt.explain(x0, grid, criterion, search=Fallback((_Liar(), cfopt.CuttingPlane())))
     assert e.optimal.all()
 
 
@@ -279,7 +279,7 @@ def test_polishing_never_makes_an_answer_worse(deep) -> None:
     pipeline, x0, wanted = deep
     rough = cfopt.MDMM(step=0.1, max_steps=400)
     plain = cfopt.explain(x0, pipeline, cfopt.Absolute(wanted), search=rough)
-    search = Polished(rough, cfopt.Sequential(restarts=0))
+    search = Refined(rough, cfopt.Sequential(restarts=0))
     fine = cfopt.explain(x0, pipeline, cfopt.Absolute(wanted), search=search)
     assert torch.equal(fine.valid, plain.valid)
     assert (fine.loss <= plain.loss * (1 + 1e-12)).all()
@@ -364,7 +364,7 @@ def test_of_two_searches_that_miss_the_nearer_miss_is_kept(deep) -> None:
     weak = cfopt.Sequential(max_steps=2, restarts=0)
     alone = cfopt.explain(x0, pipeline, criterion, search=weak)
     chained = cfopt.explain(
-        x0, pipeline, criterion, search=Chain((weak, cfopt.MDMM(step=1e-6, max_steps=2)))
+        x0, pipeline, criterion, search=Fallback((weak, cfopt.MDMM(step=1e-6, max_steps=2)))
     )
     missed = ~alone.valid & ~chained.valid
     assert missed.any()
@@ -382,4 +382,4 @@ class TestReference(SearchContract):
         among_contexts = [case for name, case in cases().items() if name != "codes"]
         allowed = [case.samples[:20].flatten(0, 1) for case in among_contexts]
         known = torch.cat([normal(200, 4, seed=5), *allowed])
-        return Polished(Reference(known), cfopt.Sequential(restarts=0))
+        return Refined(Reference(known), cfopt.Sequential(restarts=0))

@@ -11,7 +11,7 @@ from torch import nn
 
 import cfopt
 from cfopt.problems import Finite, GridShortestPath
-from cfopt.search import Polished
+from cfopt.search import Refined
 from cfopt.search.dual_step import nearest_by_dual
 from cfopt.testing import SearchContract
 
@@ -202,7 +202,7 @@ def test_what_mdmm_finds_on_a_map_is_brought_nearer(maps) -> None:
     rough = cfopt.MDMM(max_steps=400)
     criterion = cfopt.Relative(wanted)
     plain = cfopt.explain(x0, pipeline, criterion, search=rough)
-    fine = cfopt.explain(x0, pipeline, criterion, search=Polished(rough, cfopt.Tangents()))
+    fine = cfopt.explain(x0, pipeline, criterion, search=Refined(rough, cfopt.Tangents()))
     assert torch.equal(plain.valid, fine.valid)
     assert (fine.distance <= plain.distance).all()
     assert (fine.distance < 0.9 * plain.distance)[plain.valid].any()

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 import cfopt
+from cfopt._typing import Array
+from cfopt.engine.progress import Progress
 from cfopt.errors import InputError
 from cfopt.problems import MILP, Finite, Oracle
-from cfopt.search import Chain, Sequential, Within
-from cfopt.types import Array, Progress
+from cfopt.search import Fallback, Sequential, Within
 
 DECISIONS = np.array([[1.0, 0, 0, 1], [0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1]])
 
@@ -99,7 +100,7 @@ def test_the_first_of_a_chain_leaves_half_of_the_time_to_the_next(clock: Clock) 
             yield from cfopt.MDMM(max_steps=1).steps(task)
 
     pipeline = cfopt.Pipeline(linear(), slow(clock, []))
-    search = Chain((Waiting(), Waiting(), Waiting()), time_limit=80.0)
+    search = Fallback((Waiting(), Waiting(), Waiting()), time_limit=80.0)
     began: list[float] = []
     cfopt.explain(CONTEXTS[:1], pipeline, cfopt.Epsilon(0.9), search=_Noting(search, began))
     first, second, third = (end - began[0] for end in ends)

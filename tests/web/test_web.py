@@ -22,10 +22,10 @@ from tests.serving import Client, serving
 import cfopt
 from cfopt.app.config import read_config
 from cfopt.app.example import write_example
-from cfopt.app.work import load
-from cfopt.features import Features
+from cfopt.app.job import load
 from cfopt.models.terrain import FOLDER, PREDICTOR, VAES, load_terrain
 from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack, Scene, TerrainShortestPath
+from cfopt.question.features import Features
 from cfopt.web import build
 from cfopt.web.columns import columns
 from cfopt.web.limits import Limits

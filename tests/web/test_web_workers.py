@@ -21,10 +21,10 @@ from cfopt.errors import SolverError
 from cfopt.pipeline import Pipeline
 from cfopt.problems import GridShortestPath
 from cfopt.web.limits import Limits
+from cfopt.web.presenter import Stopped
 from cfopt.web.process import Source
-from cfopt.web.scenes import load_scenes
+from cfopt.web.served import load_served
 from cfopt.web.tasks import SearchTask
-from cfopt.web.telling import Stopped
 from cfopt.web.work import Work, sentence
 
 pytestmark = pytest.mark.xdist_group("web")
@@ -124,7 +124,7 @@ def test_a_search_that_hangs_is_stopped_at_its_limit(client: Client) -> None:
 
 
 def test_a_search_stops_by_itself_when_it_is_not_wanted() -> None:
-    scenes = load_scenes(None, trusted=False, pixels=10**6)[0]
+    scenes = load_served(None, trusted=False, pixels=10**6)[0]
     told: list[dict[str, Any]] = []
     work = Work(scenes, stopped=lambda: bool(told))
     alternative = {"row": 21}
@@ -233,7 +233,7 @@ def test_a_solver_that_fails_is_not_taken_for_a_bad_request() -> None:
         def optimise(self, prices: Any) -> Any:
             raise SolverError("the licence has expired")
 
-    scenes = load_scenes(None, trusted=False, pixels=10**6)[0]
+    scenes = load_served(None, trusted=False, pixels=10**6)[0]
     grid = scenes["grid"]
     broken = replace(grid, pipeline=Pipeline(grid.pipeline.predictor, Broken(5, 5)))
     work = Work({"grid": broken}, stopped=lambda: False)

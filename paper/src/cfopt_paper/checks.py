@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cfopt.files import write_whole
+from cfopt.storage.files import write_whole
 from cfopt_paper import map_claims, table_claims
 from cfopt_paper.claims import Check, as_markdown, as_table, claims
 

@@ -22,7 +22,7 @@ from cfopt.models.terrain import (
     load_predictor,
 )
 from cfopt.predictors import MSE, CompactCNN, PartialResNet, fit
-from cfopt.weights import load_module, save_module
+from cfopt.storage.weights import load_module, save_module
 from cfopt_paper.job import Job, Report
 from cfopt_paper.study import Study
 

@@ -9,8 +9,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 import cfopt
-from cfopt.files import write_whole
 from cfopt.plots import plot_gallery, plot_naive_and_plausible
+from cfopt.storage.files import write_whole
 from cfopt_paper.experiment import Experiment
 from cfopt_paper.job import Job, Report
 from cfopt_paper.map_models import TrainVAE, map_pipeline

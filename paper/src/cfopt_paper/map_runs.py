@@ -12,7 +12,7 @@ from torch import Tensor
 
 import cfopt
 from cfopt import metrics
-from cfopt.plausibility import mean_norm
+from cfopt.question.plausibility import mean_norm
 from cfopt_paper.job import Job, Report
 from cfopt_paper.map_models import ALPHA, LATENTS, TrainVAE, map_data, map_pipeline
 from cfopt_paper.study import Study

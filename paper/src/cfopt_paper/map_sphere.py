@@ -11,9 +11,9 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from cfopt.plausibility import encoded_mass, mean_norm
 from cfopt.plots.style import INK, OBSTACLES
-from cfopt.region import optimal_region, thin_sphere_threshold
+from cfopt.question.plausibility import encoded_mass, mean_norm
+from cfopt.question.region import optimal_region, thin_sphere_threshold
 from cfopt_paper.charts import DEFAULT, MDMM, Sweep, panels
 from cfopt_paper.experiment import Experiment
 from cfopt_paper.job import Job, Report

@@ -10,8 +10,8 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from cfopt.files import write_whole
 from cfopt.running.surroundings import surroundings
+from cfopt.storage.files import write_whole
 from cfopt_paper.experiment import Experiment
 from cfopt_paper.job import in_order
 from cfopt_paper.paper import SOURCE

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from cfopt.errors import InputError
-from cfopt.files import write_whole
 from cfopt.running.folder import claim
+from cfopt.storage.files import write_whole
 from cfopt_paper.job import Job, Report
 from cfopt_paper.scale import Scale
 

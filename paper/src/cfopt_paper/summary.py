@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t
 
-from cfopt.types import Array
+from cfopt._typing import Array
 
 
 def summarise(rows: pd.DataFrame, keys: Sequence[str], values: Sequence[str]) -> pd.DataFrame:

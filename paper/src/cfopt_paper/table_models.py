@@ -18,11 +18,11 @@ import torch
 from torch import Tensor, nn
 
 import cfopt
-from cfopt import weights
+from cfopt._typing import Array
 from cfopt.datasets import synthetic
 from cfopt.predictors import MSE, Loss, SPOPlus, fit, mlp
 from cfopt.problems import GridShortestPath, Knapsack
-from cfopt.types import Array
+from cfopt.storage import weights
 from cfopt_paper.job import Job, Report
 from cfopt_paper.study import Study
 

@@ -18,10 +18,10 @@ from cfopt import registry
 from cfopt.app.schema import Table, TableError, build, kind_of, member, settings_of
 from cfopt.app.trust import Trust
 from cfopt.errors import InputError
-from cfopt.features import Features, LinearLimit
-from cfopt.plausibility import Plausibility
-from cfopt.proximity import L2, Proximity
 from cfopt.question import Criterion
+from cfopt.question.features import Features, LinearLimit
+from cfopt.question.plausibility import Plausibility
+from cfopt.question.proximity import L2, Proximity
 from cfopt.search import Auto, Search
 
 #: No result depends on these.

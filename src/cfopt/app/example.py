@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import save
 
 from cfopt.errors import InputError
-from cfopt.files import write_whole
 from cfopt.problems import GridShortestPath
+from cfopt.storage.files import write_whole
 
 FEATURES = ("rain", "traffic", "roadworks", "weekend")
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun", "next Mon", "next Tue", "next Wed")

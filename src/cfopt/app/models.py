@@ -11,15 +11,16 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from cfopt import registry, weights
-from cfopt.affine import Affine
+from cfopt import registry
 from cfopt.app.config import ModelSource, PredictorSource, ProblemSource
 from cfopt.app.tables import read_argument
 from cfopt.app.trust import Trust, is_known
 from cfopt.errors import InputError
-from cfopt.generative.base import GenerativeModel, check_attributes
+from cfopt.exact.affine import Affine
+from cfopt.generative.protocol import GenerativeModel, check_attributes
 from cfopt.problems import MILP, Problem, PyEPOProblem
 from cfopt.registry import Registry
+from cfopt.storage import weights
 
 T = TypeVar("T")
 _PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".bin", ".ckpt")

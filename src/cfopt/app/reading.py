@@ -11,12 +11,12 @@ from torch import Tensor
 
 from cfopt.app.config import ReferenceSource, TableSource
 from cfopt.app.tables import check_numbers, read_table, select
-from cfopt.contexts import Contexts
 from cfopt.errors import InputError
-from cfopt.features import Features
-from cfopt.generative.base import GenerativeModel
+from cfopt.generative.protocol import GenerativeModel
 from cfopt.names import nearest
 from cfopt.pipeline import Pipeline
+from cfopt.pipeline.contexts import Contexts
+from cfopt.question.features import Features
 
 #: How many channels an image may have to be known as one.
 _CHANNELS = (1, 3, 4)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import torch
 
-from cfopt.app.work import Work
-from cfopt.explanation import Explanation
-from cfopt.features import Features
-from cfopt.files import write_whole
+from cfopt.app.job import Job
+from cfopt.question.features import Features
+from cfopt.result.explanation import Explanation
+from cfopt.result.status import Status
 from cfopt.running.surroundings import surroundings
-from cfopt.types import Status
+from cfopt.storage.files import write_whole
 
 #: Contexts with more features than this are a list in one column of the table.
 _COLUMNS = 1000
@@ -23,7 +23,7 @@ _JSON = 20_000_000
 
 
 def write_results(
-    explanation: Explanation, work: Work, folder: Path, seconds: float
+    explanation: Explanation, work: Job, folder: Path, seconds: float
 ) -> Iterator[str]:
     """Write explanations.parquet, explanations.json, pictures and report.html, each whole.
 
@@ -103,7 +103,7 @@ def _drawn(explanation: Explanation, most: int) -> list[int]:
     return [rows[k * len(rows) // most] for k in range(most)]
 
 
-def _write_report(explanation: Explanation, work: Work, folder: Path, seconds: float) -> Path:
+def _write_report(explanation: Explanation, work: Job, folder: Path, seconds: float) -> Path:
     from cfopt.report import write_report
 
     return write_report(
@@ -115,14 +115,14 @@ def _write_report(explanation: Explanation, work: Work, folder: Path, seconds: f
     )
 
 
-def search_in_words(work: Work) -> str:
+def search_in_words(work: Job) -> str:
     """The search's name, and its settings."""
     knobs = [f"{key} = {value}" for key, value in work.config.content.get("search", {}).items()]
     set_knobs = ", ".join(k for k in knobs if not k.startswith(("kind = ", "class = ")))
     return type(work.question.search).__name__ + (f" ({set_knobs})" if set_knobs else "")
 
 
-def told(work: Work) -> dict[str, str]:
+def told(work: Job) -> dict[str, str]:
     """What a reader of the report may want to know about the run."""
     config = work.config
     sources = {

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from rich.console import Console
 
+from cfopt.app.checkpoint import each_alone, read_part, write_part
 from cfopt.app.config import Config
-from cfopt.app.parts import each_alone, read_part, write_part
+from cfopt.app.job import Job, placed
 from cfopt.app.results import write_results
-from cfopt.app.work import Work, placed
+from cfopt.engine.progress import Progress
 from cfopt.errors import InputError, StorageError
-from cfopt.explanation import Explanation
+from cfopt.result.explanation import Explanation
 from cfopt.running.folder import claim
 from cfopt.running.pace import Display, Pace, duration
-from cfopt.types import Progress
 
 KIND = "a run of cfopt explain"
 #: Bytes that results may take, for each number in them: parts, Parquet, JSON and report.
@@ -27,7 +27,7 @@ _TRIED = 4
 _EVERY = 5.0
 
 
-def run(work: Work, folder: Path, console: Console) -> Explanation:
+def run(work: Job, folder: Path, console: Console) -> Explanation:
     """Explain all rows that are not explained yet, and write the results of all.
 
     A batch is a file, written whole: a run that was stopped or killed resumes with what is there.
@@ -42,7 +42,7 @@ def run(work: Work, folder: Path, console: Console) -> Explanation:
     return _Run(work, folder, console).go()
 
 
-def try_out(work: Work) -> Explanation:
+def try_out(work: Job) -> Explanation:
     """Try the first rows, before anything is written; raise InputError if all of them fail."""
     rows = range(min(_TRIED, len(work)))
     with placed(work.config):
@@ -61,7 +61,7 @@ def try_out(work: Work) -> Explanation:
 class _Run:
     """One pass over the batches that are not done."""
 
-    def __init__(self, work: Work, folder: Path, console: Console) -> None:
+    def __init__(self, work: Job, folder: Path, console: Console) -> None:
         self.work, self.folder, self.parts = work, folder, folder / "parts"
         self.to_do = [rows for rows in work.batches if not part_file(folder, rows).exists()]
         # Read now: damage is reported before hours are spent.
@@ -134,7 +134,7 @@ def part_file(folder: Path, rows: range) -> Path:
     return folder / "parts" / f"rows-{rows.start:07}.safetensors"
 
 
-def room_for(work: Work) -> int:
+def room_for(work: Job) -> int:
     """About the most bytes that the results take."""
     problem = work.pipeline.problem
     numbers = 3 * work.contexts.x[0].numel() + 3 * problem.num_columns + 2 * problem.num_costs

@@ -36,8 +36,8 @@ from torch import Tensor
 from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.names import nearest
-from cfopt.plausibility import Plausibility
-from cfopt.proximity import Proximity
+from cfopt.question.plausibility import Plausibility
+from cfopt.question.proximity import Proximity
 from cfopt.registry import Registry
 from cfopt.search import Search
 

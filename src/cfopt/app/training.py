@@ -17,11 +17,11 @@ from cfopt.app.config import Config, Loss, TrainingSource
 from cfopt.app.models import build_generative, build_predictor, build_problem
 from cfopt.app.tables import read_numbers, read_table, select
 from cfopt.errors import CfoptError, InputError
-from cfopt.features import Features
-from cfopt.files import check_room, write_whole
 from cfopt.generative import VAE, TabularVAE, Training, train
-from cfopt.images import as_read
+from cfopt.pipeline.images import as_read
 from cfopt.predictors import MSE, SPOPlus, fit
+from cfopt.question.features import Features
+from cfopt.storage.files import check_room, write_whole
 
 
 @dataclass(frozen=True)

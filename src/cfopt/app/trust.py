@@ -28,16 +28,16 @@ from torch import nn
 from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.names import nearest
-from cfopt.plausibility import Plausibility
 from cfopt.problems.base import Problem
-from cfopt.proximity import Proximity
 from cfopt.question import Criterion
+from cfopt.question.plausibility import Plausibility
+from cfopt.question.proximity import Proximity
 from cfopt.search import Search
 
 #: Modules that are imported without being trusted.
 _OPEN = (
     *("cfopt.predictors.", "cfopt.generative.", "cfopt.problems.", "cfopt.search."),
-    *("cfopt.question.", "cfopt.proximity.", "cfopt.plausibility.", "torch.nn."),
+    *("cfopt.question.", "torch.nn."),
 )
 #: Packages whose classes may be built without being trusted.
 _KNOWN = (*(name.rstrip(".") for name in _OPEN[:-1]), "torch.nn.modules")

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from cfopt.datasets.maps import Maps
 from cfopt.errors import InputError
-from cfopt.types import counted
+from cfopt.names import counted
 
 _SPLITS = ("train", "val", "test")
 _ARRAYS = ("maps", "costs", "sources", "targets", "paths")

@@ -11,11 +11,11 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
+from cfopt._typing import Array
 from cfopt.drawing.labels import readable
 from cfopt.drawing.palette import CHANGE, LIGHT, SHADES
 from cfopt.drawing.panel import Line, Panel
 from cfopt.problems.routes import Cells, Network
-from cfopt.types import Array
 
 INK = LIGHT["ink"]
 QUIET = LIGHT["edge"]

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
+from cfopt._typing import Array, Indices
 from cfopt.errors import InputError
-from cfopt.explanation import Explanation
 from cfopt.problems.scene import Bars, Scene
-from cfopt.types import Array, Indices
+from cfopt.result.explanation import Explanation
 
 #: The most bars of items, and of other entries, that a picture has.
 _ITEMS, _BARS = 24, 12

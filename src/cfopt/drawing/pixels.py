@@ -11,9 +11,9 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
+from cfopt._typing import Array
 from cfopt.drawing.palette import CHANGE
 from cfopt.drawing.panel import host
-from cfopt.types import Array
 
 #: What a magnification may be, times a power of ten.
 _NICE = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)

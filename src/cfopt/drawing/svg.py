@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from cfopt._typing import Array
 from cfopt.drawing import elements as svg
 from cfopt.drawing.bars import draw_bars
 from cfopt.drawing.labels import half_width, readable
@@ -21,7 +22,6 @@ from cfopt.drawing.panel import Line, Panel
 from cfopt.problems.lattice import column_letters
 from cfopt.problems.routes import Cells, Network, Routes
 from cfopt.problems.scene import Scene
-from cfopt.types import Array
 
 #: The name of what the pictures of a report share.
 _PLACES = "places"

@@ -1,13 +1,13 @@
 """Generative models: codes of plausible contexts."""
 
-from cfopt.generative.base import GenerativeModel, check_generative, reconstruct
 from cfopt.generative.cost_aware import Terms, divergence, terms
 from cfopt.generative.pca import PCA
 from cfopt.generative.progress import ProgressBar
+from cfopt.generative.protocol import GenerativeModel, check_generative, reconstruct
 from cfopt.generative.published import load_published
 from cfopt.generative.reports import Batch, Epoch
 from cfopt.generative.tabular import TabularVAE
-from cfopt.generative.train import Training, active_latents, train
+from cfopt.generative.training import Training, active_latents, train
 from cfopt.generative.vae import VAE, CompactVAE, ConvolutionalVAE, Gaussian
 
 __all__ = [

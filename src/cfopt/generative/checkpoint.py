@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cfopt import weights
 from cfopt.errors import InputError
 from cfopt.generative.reports import Epoch
+from cfopt.storage import weights
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.generative.inputs import check_codes, check_contexts
-from cfopt.images import as_floats
+from cfopt.pipeline.images import as_floats
 
 #: Up to so many rows or features, the components are exact.
 _EXACT = 2000

@@ -8,7 +8,7 @@ import torch
 
 from cfopt.errors import InputError
 from cfopt.generative.vae import ConvolutionalVAE
-from cfopt.weights import read
+from cfopt.storage.weights import read
 
 #: What a layer is called in the authors' network, and here; others have the same name.
 _RENAMED = {

@@ -11,8 +11,8 @@ from torch import Tensor
 from cfopt.errors import InputError, PredictorError
 from cfopt.generative.cost_aware import Terms, terms
 from cfopt.generative.vae import VAE
-from cfopt.images import as_floats
 from cfopt.pipeline import Predictor
+from cfopt.pipeline.images import as_floats
 
 #: Contexts that are evaluated at once.
 _AT_ONCE = 256

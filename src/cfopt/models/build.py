@@ -9,12 +9,12 @@ import torch
 from rich.console import Console
 
 from cfopt.datasets import Maps, Terrain
-from cfopt.files import check_room
 from cfopt.generative import CompactVAE, ProgressBar, Training, train
 from cfopt.models import terrain
 from cfopt.models.card import measure, write_card
 from cfopt.predictors import MSE, CompactCNN, Loss, SPOPlus, fit
-from cfopt.weights import save_module
+from cfopt.storage.files import check_room
+from cfopt.storage.weights import save_module
 
 
 def build(folder: Path, scratch: Path, maps: int, epochs: int, console: Console) -> None:

@@ -14,8 +14,8 @@ from cfopt import metrics
 from cfopt.datasets import Maps, Terrain
 from cfopt.generative import VAE
 from cfopt.models.terrain import PREDICTOR, TEST_SEED, VAES, TerrainModels, load_terrain
-from cfopt.plausibility import MassTable, encoded_mass
 from cfopt.predictors import Quality, assess
+from cfopt.question.plausibility import MassTable, encoded_mass
 
 CARD = "README.md"
 _MAPS = 1000

@@ -13,7 +13,7 @@ from cfopt.generative.vae import VAE, CompactVAE
 from cfopt.pipeline import Pipeline
 from cfopt.predictors.cnn import CompactCNN
 from cfopt.problems import TerrainShortestPath
-from cfopt.weights import load_module
+from cfopt.storage.weights import load_module
 
 FOLDER = Path(__file__).parent / "terrain"
 PREDICTOR = "cnn.safetensors"

@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 from cfopt.drawing.mpl import draw_image, draw_routes
 from cfopt.drawing.pixels import change_size, magnification, magnified, pixels
 from cfopt.errors import InputError
-from cfopt.explanation import Explanation
+from cfopt.plots.common import finish, height_ratio, map_scene, marks, refuse_rejected
 from cfopt.plots.map_explanation import legend_handles, values, winner_first
-from cfopt.plots.parts import finish, height_ratio, map_scene, marks, refuse_rejected
 from cfopt.plots.style import INK, canvas
 from cfopt.problems.base import same_decision
-from cfopt.wording import question
+from cfopt.result.explanation import Explanation
+from cfopt.result.wording import question
 
 #: Lines and signs, compared with those of a large panel.
 _SIZE = 0.7

@@ -11,13 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from cfopt.certificate import Clash
 from cfopt.drawing.mpl import draw
 from cfopt.drawing.palette import LIGHT
 from cfopt.drawing.panel import Panel, has_maps, price_range, prices, scene_of
-from cfopt.explanation import Explanation
-from cfopt.plots.map_explanation import draw_map_explanation
-from cfopt.plots.parts import (
+from cfopt.exact.certificate import Clash
+from cfopt.plots.common import (
     SHOWN,
     finish,
     marks,
@@ -29,8 +27,10 @@ from cfopt.plots.parts import (
     value_verb,
     verdict,
 )
+from cfopt.plots.map_explanation import draw_map_explanation
 from cfopt.plots.style import ALTERNATIVE, BAR, COSTS, FACTUAL, INK, QUIET, canvas, chart
-from cfopt.wording import question
+from cfopt.result.explanation import Explanation
+from cfopt.result.wording import question
 
 
 def plot_explanation(explanation: Explanation, path: str | Path | None = None) -> Figure:

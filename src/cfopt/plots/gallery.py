@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from cfopt.drawing.mpl import draw_image, draw_routes
 from cfopt.drawing.pixels import pixels
 from cfopt.errors import InputError
-from cfopt.explanation import Explanation
+from cfopt.plots.common import finish, height_ratio, map_scene, marks, refuse_rejected
 from cfopt.plots.map_explanation import decides_third, legend_handles, values, winner_first
-from cfopt.plots.parts import finish, height_ratio, map_scene, marks, refuse_rejected
 from cfopt.plots.style import INK, canvas
-from cfopt.wording import question
+from cfopt.result.explanation import Explanation
+from cfopt.result.wording import question
 
 #: How many rows fit on a page.
 _MOST = 24

@@ -12,14 +12,13 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from cfopt.certificate import Clash
 from cfopt.drawing.mpl import draw_costs, draw_image, draw_routes, end_mark
 from cfopt.drawing.palette import LIGHT
 from cfopt.drawing.panel import Line, host, price_range, prices
 from cfopt.drawing.pixels import change_over_map, change_size, pixels
-from cfopt.explanation import Explanation
-from cfopt.latent import norms
-from cfopt.plots.parts import (
+from cfopt.engine.latent import norms
+from cfopt.exact.certificate import Clash
+from cfopt.plots.common import (
     height_ratio,
     map_scene,
     marks,
@@ -32,8 +31,9 @@ from cfopt.plots.parts import (
 )
 from cfopt.plots.style import CHANGES, COSTS, DASHED, INK, QUIET, bare, canvas
 from cfopt.problems.base import same_decision
-from cfopt.types import Status
-from cfopt.wording import question
+from cfopt.result.explanation import Explanation
+from cfopt.result.status import Status
+from cfopt.result.wording import question
 
 #: How wide a figure and a panel are, and how high the titles of the panels, in inches.
 _WIDTH, _PANEL, _TITLES = 12.0, 3.68, 1.05

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from cfopt.errors import InputError
-from cfopt.images import as_floats
 from cfopt.pipeline import Pipeline, relative_regret
+from cfopt.pipeline.images import as_floats
 from cfopt.predictors.losses import Loss
 
 #: Contexts that are evaluated at once.
@@ -165,7 +165,7 @@ def assess(pipeline: Pipeline, contexts: Tensor, costs: Tensor) -> Quality:
         contexts, costs: data that were not trained on, `(N, ...)` and `(N, n)`.
     """
     _check(contexts, costs, "contexts")
-    with torch.no_grad(), pipeline.deployed():
+    with torch.no_grad(), pipeline.eval_mode():
         predicted = _predict(pipeline.predict, contexts)
         error = predicted - costs
         decisions = pipeline.problem.solve(predicted)

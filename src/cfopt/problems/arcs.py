@@ -11,9 +11,9 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import breadth_first_order, connected_components, dijkstra
 
+from cfopt._typing import Indices
 from cfopt.errors import InputError
 from cfopt.problems.base import as_array
-from cfopt.types import Indices
 
 #: Steps that the search for all paths may take in any case, and for each path.
 _STEPS, _STEPS_A_PATH = 20_000, 10

@@ -16,9 +16,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from cfopt._typing import Array, Indices
 from cfopt.errors import InputError, SolverError
 from cfopt.problems.scene import Bars, Entry, Scene, entries
-from cfopt.types import Array, Indices, Sense
+from cfopt.problems.sense import Sense
 
 #: How far a decision may break a constraint, and an integer column miss an integer, as a fraction
 #: of its size (at least of 1).

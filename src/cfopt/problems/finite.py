@@ -8,9 +8,10 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from cfopt import registry
+from cfopt._typing import Array, Indices
 from cfopt.errors import InputError
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved, as_array
-from cfopt.types import Array, Indices, Sense
+from cfopt.problems.sense import Sense
 
 #: How many scores are held in memory at once (of 8 bytes).
 _SCORES_AT_ONCE = 4_000_000

@@ -10,9 +10,10 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
+from cfopt._typing import Array
 from cfopt.errors import InputError, SolverError
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, as_array
-from cfopt.types import Array, Sense
+from cfopt.problems.sense import Sense
 
 _STATUS = highspy.HighsModelStatus
 _REASONS = {

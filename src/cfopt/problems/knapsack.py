@@ -7,12 +7,13 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from cfopt import registry
+from cfopt._typing import Array
 from cfopt.errors import InputError
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved
 from cfopt.problems.finite import Finite
 from cfopt.problems.milp import MILP
 from cfopt.problems.scene import Items
-from cfopt.types import Array, Sense
+from cfopt.problems.sense import Sense
 
 #: Up to this many feasible sets, scoring them all beats a MIP solve a row.
 _LISTED_SETS = 100_000

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 
-from cfopt.types import Array
+from cfopt._typing import Array
 
 Arcs = Sequence[tuple[int, int]]
 #: Between the middles of two arcs that join the same places, where an arc has the length 1.

@@ -14,10 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from cfopt import registry
+from cfopt._typing import Array, Indices
 from cfopt.errors import InputError, SolverError
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, PartialCosts, Problem, as_array
 from cfopt.problems.highs import SOLVER_TOLERANCE, HighsModel, LinearModel
-from cfopt.types import Array, Indices, Sense
+from cfopt.problems.sense import Sense
 
 Columns = Sequence[int] | Sequence[str]
 #: Predicted costs smaller than this fraction of the fixed ones drown in HiGHS's tolerances.

@@ -13,13 +13,13 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from cfopt import registry
+from cfopt._typing import Array, Indices
 from cfopt.errors import InputError
 from cfopt.problems.arcs import Arcs, arcs_of_matrix
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved, as_array
 from cfopt.problems.finite import Finite
 from cfopt.problems.path_solvers import solver_for
 from cfopt.problems.routes import Network
-from cfopt.types import Array, Indices
 
 Node = Hashable
 #: Up to this many paths, scoring them all beats a sweep, and Dijkstra's algorithm.

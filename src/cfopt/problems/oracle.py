@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cfopt._typing import Array
 from cfopt.errors import InputError, SolverError
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem
 from cfopt.problems.returned import Returned
-from cfopt.types import Array, Sense
+from cfopt.problems.sense import Sense
 
 Solver = Callable[[Any], Any]
 

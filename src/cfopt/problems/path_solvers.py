@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse
 from scipy.sparse.csgraph import dijkstra
 
+from cfopt._typing import Array, Indices
 from cfopt.errors import SolverError
 from cfopt.problems.arcs import Arcs
-from cfopt.types import Array, Indices
 
 #: Numbers that are swept at once: what fits a processor's cache.
 _NUMBERS_AT_ONCE = 131_072

@@ -10,12 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cfopt._typing import Array
 from cfopt.errors import InputError, SolverError
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, PartialCosts, Problem
 from cfopt.problems.oracle import try_binary
 from cfopt.problems.returned import Returned
+from cfopt.problems.sense import Sense
 from cfopt.problems.solvers import solver_of
-from cfopt.types import Array, Sense
 
 #: A shortfall below this fraction of the terms that are added up is their rounding.
 _ROUNDING = 1e-12

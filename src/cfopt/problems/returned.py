@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from cfopt._typing import Array
 from cfopt.problems.base import FEASIBILITY_TOLERANCE
-from cfopt.types import Array
 
 
 class Returned:

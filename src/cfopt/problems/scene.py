@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
+from cfopt._typing import Array
 from cfopt.errors import InputError
 from cfopt.names import listing
-from cfopt.types import Array
 
 #: A place of a route: row and column on a map or grid, else its name.
 Place: TypeAlias = tuple[int, int] | str

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cfopt import registry
+from cfopt._typing import Array
 from cfopt.errors import InputError
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved
 from cfopt.problems.finite import Finite
 from cfopt.problems.lattice import node_names
 from cfopt.problems.routes import Network
-from cfopt.types import Array
 
 #: Up to this many paths, scoring them all beats the sweep (`make bench` compares the two).
 _LISTED_PATHS = 100

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cfopt._typing import Array
 from cfopt.problems.base import FEASIBILITY_TOLERANCE
-from cfopt.types import Array
 
 #: How exactly Gurobi is asked to solve where an optimum is to be proved.
 _GUROBI = {

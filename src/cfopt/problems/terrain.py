@@ -7,12 +7,12 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from cfopt import registry
+from cfopt._typing import Array, Indices
 from cfopt.errors import InputError
 from cfopt.problems.base import Problem
 from cfopt.problems.lattice import Cell, cell_names
 from cfopt.problems.milp import MILP
 from cfopt.problems.routes import Cells
-from cfopt.types import Array, Indices
 
 _SIDES = [(-1, 0), (0, -1), (0, 1), (1, 0)]
 _CORNERS = [(-1, -1), (-1, 1), (1, -1), (1, 1)]

@@ -10,8 +10,9 @@ from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.names import listing
 from cfopt.problems.base import Problem, Solved, same_decision
+from cfopt.problems.sense import Sense
 from cfopt.question.criterion import Contrastive, RowFacts, lags
-from cfopt.types import Quantifier, Sense
+from cfopt.question.quantifier import Quantifier
 
 #: How many decisions that contradict each other a message and a report name.
 _DESCRIBED, _NAMED = 3, 6

@@ -18,7 +18,8 @@ from cfopt import registry
 from cfopt._batch import ROWS, Batch
 from cfopt.errors import InputError
 from cfopt.problems.base import Problem, Solved, same_decision
-from cfopt.types import Quantifier, Sense
+from cfopt.problems.sense import Sense
+from cfopt.question.quantifier import Quantifier
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from cfopt import registry
 from cfopt.errors import InputError
+from cfopt.problems.sense import Sense
 from cfopt.question.criterion import Criterion, Knob, RowFacts
-from cfopt.types import Quantifier, Sense
+from cfopt.question.quantifier import Quantifier
 
 
 @registry.criteria.register

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cfopt._batch import ROWS, Batch
-from cfopt.features import Features
-from cfopt.plausibility import Plausibility
-from cfopt.proximity import Proximity
 from cfopt.question.criterion import Criterion
+from cfopt.question.features import Features
+from cfopt.question.plausibility import Plausibility
+from cfopt.question.proximity import Proximity
 
 if TYPE_CHECKING:  # both stand on criteria
-    from cfopt.generative.base import GenerativeModel
+    from cfopt.generative.protocol import GenerativeModel
     from cfopt.search.base import Search
 
 

@@ -8,8 +8,9 @@ from torch import Tensor
 
 from cfopt import registry
 from cfopt.problems.base import Problem, same_decision
+from cfopt.problems.sense import Sense
 from cfopt.question.criterion import Contrastive, RowFacts, lags
-from cfopt.types import Quantifier, Sense
+from cfopt.question.quantifier import Quantifier
 
 
 @registry.criteria.register

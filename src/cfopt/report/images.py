@@ -6,8 +6,8 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
+from cfopt._typing import Array
 from cfopt.drawing.pixels import change_over_map, change_size, data_uri, pixels
-from cfopt.types import Array
 
 #: The longer side of an image in the file, and the quality of its JPEG.
 _SIDE, _QUALITY = 192, 80

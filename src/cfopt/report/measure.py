@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cfopt.explanation import Explanation
-from cfopt.proximity import Latent
+from cfopt.question.proximity import Latent
+from cfopt.result.explanation import Explanation
 
 
 def measured(e: Explanation) -> str:

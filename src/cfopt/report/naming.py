@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from cfopt._typing import Array
 from cfopt.problems.base import Problem
 from cfopt.problems.scene import Bars
-from cfopt.types import Array
 
 
 def noun(problem: Problem | None) -> str:

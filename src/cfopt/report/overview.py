@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
+from cfopt._typing import Array
 from cfopt.drawing import elements as svg
-from cfopt.explanation import Explanation
+from cfopt.names import counted
 from cfopt.report.measure import measured
 from cfopt.report.plausible import ratings
 from cfopt.report.sentences import MEANING
-from cfopt.types import Array, Status, counted
+from cfopt.result.explanation import Explanation
+from cfopt.result.status import Status
 
 #: The bars of the chart of distances, and its size.
 _BINS, _WIDTH, _HEIGHT = 24, 480, 96

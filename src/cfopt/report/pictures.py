@@ -21,12 +21,12 @@ from cfopt.drawing.panel import (
 )
 from cfopt.drawing.svg import draw, sketch
 from cfopt.errors import InputError
-from cfopt.explanation import Explanation
 from cfopt.names import listing
 from cfopt.problems.base import same_decision
 from cfopt.report.images import change_uri, image_uri
 from cfopt.report.sentences import chosen_elsewhere, names, same, third_role
-from cfopt.types import Status
+from cfopt.result.explanation import Explanation
+from cfopt.result.status import Status
 
 #: What all pictures of a report may take together, in bytes.
 ROOM = 12_000_000

@@ -6,10 +6,10 @@ import numpy as np
 from scipy.special import gammainc
 
 from cfopt.drawing.panel import host
-from cfopt.explanation import Explanation
-from cfopt.latent import norms
-from cfopt.plausibility import KAPPA, mean_norm, prior_mass
-from cfopt.types import Status
+from cfopt.engine.latent import norms
+from cfopt.question.plausibility import KAPPA, mean_norm, prior_mass
+from cfopt.result.explanation import Explanation
+from cfopt.result.status import Status
 
 #: Of the codes that a generative model makes, this fraction has the least norms, and as many the
 #: largest, that are called unusual however near the typical norm they are.

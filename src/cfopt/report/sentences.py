@@ -8,17 +8,18 @@ from __future__ import annotations
 import math
 
 from cfopt.drawing.panel import host, prices
+from cfopt.engine.task import TOLERANCE
 from cfopt.errors import InputError
-from cfopt.explanation import Explanation
-from cfopt.names import listing
+from cfopt.names import counted, listing
 from cfopt.problems.base import same_decision
+from cfopt.problems.sense import Sense
 from cfopt.question import RowFacts
 from cfopt.report.measure import measured
 from cfopt.report.naming import decision_name, noun
 from cfopt.report.numbers import percent_up
-from cfopt.task import TOLERANCE
-from cfopt.types import Sense, Status, counted
-from cfopt.wording import rounded_down
+from cfopt.result.explanation import Explanation
+from cfopt.result.status import Status
+from cfopt.result.wording import rounded_down
 
 #: What each status means, for the legend.
 MEANING = {

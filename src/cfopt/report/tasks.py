@@ -12,7 +12,6 @@ from cfopt.drawing import elements as svg
 from cfopt.drawing.elements import quiet
 from cfopt.drawing.panel import Line, has_images, host, prices, scene_of
 from cfopt.errors import InputError
-from cfopt.explanation import Explanation
 from cfopt.report import sentences
 from cfopt.report.images import change_words
 from cfopt.report.measure import measured
@@ -20,7 +19,8 @@ from cfopt.report.naming import decision_name
 from cfopt.report.numbers import told_apart
 from cfopt.report.pictures import Gallery, rivals
 from cfopt.report.plausible import plausibility, rating
-from cfopt.types import Status
+from cfopt.result.explanation import Explanation
+from cfopt.result.status import Status
 
 #: What moved, from where, to where, by how much, and in which unit.
 Move: TypeAlias = tuple[str, float, float, float, float]
@@ -119,8 +119,8 @@ class TaskView:
     @property
     def largest(self) -> Change | None:
         """The largest change, for the list of tasks."""
-        hopeless = self.status is Status.PROVED_INFEASIBLE
-        return None if hopeless or not self.changes.rows else self.changes.rows[0]
+        infeasible = self.status is Status.PROVED_INFEASIBLE
+        return None if infeasible or not self.changes.rows else self.changes.rows[0]
 
 
 def task_views(e: Explanation, shown: list[Gallery]) -> list[TaskView]:

@@ -15,12 +15,12 @@ import cfopt
 from cfopt.drawing import palette
 from cfopt.drawing.panel import scene_of
 from cfopt.drawing.svg import common
-from cfopt.explanation import Explanation
-from cfopt.files import write_whole
 from cfopt.report.overview import overview
 from cfopt.report.pictures import ROOM, galleries
 from cfopt.report.sentences import value_word
 from cfopt.report.tasks import task_views
+from cfopt.result.explanation import Explanation
+from cfopt.storage.files import write_whole
 
 
 def write_report(

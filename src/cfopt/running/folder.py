@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cfopt.errors import InputError
-from cfopt.files import check_room, write_whole
+from cfopt.storage.files import check_room, write_whole
 
 #: The file that says which run a folder belongs to.
 SETTINGS = "settings.json"

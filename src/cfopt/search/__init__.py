@@ -2,10 +2,10 @@
 
 from cfopt.search.auto import Auto
 from cfopt.search.base import Search
-from cfopt.search.chain import Chain, Polished
 from cfopt.search.closed_form import ClosedForm
 from cfopt.search.cutting_plane import CuttingPlane
 from cfopt.search.enumeration import Enumeration
+from cfopt.search.fallback import Fallback, Refined
 from cfopt.search.mdmm import MDMM, Counting
 from cfopt.search.reference import Reference
 from cfopt.search.tangents import Tangents
@@ -15,15 +15,15 @@ from cfopt.search.within import Within
 __all__ = [
     "MDMM",
     "Auto",
-    "Chain",
     "ClosedForm",
     "Counting",
     "CuttingPlane",
     "Enumeration",
+    "Fallback",
     "LatentReference",
     "LatentSequential",
-    "Polished",
     "Reference",
+    "Refined",
     "Search",
     "Sequential",
     "Tangents",

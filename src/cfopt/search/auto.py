@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from cfopt import registry
+from cfopt.engine.progress import Progress
+from cfopt.engine.task import Task
 from cfopt.search.base import Search, check_time_limit
-from cfopt.search.chain import Chain, Polished
 from cfopt.search.closed_form import ClosedForm
 from cfopt.search.cutting_plane import CuttingPlane
 from cfopt.search.enumeration import Enumeration
+from cfopt.search.fallback import Fallback, Refined
 from cfopt.search.mdmm import MDMM
 from cfopt.search.tangents import Tangents
 from cfopt.search.trust_region import LatentSequential, Sequential
-from cfopt.task import Task
-from cfopt.types import Progress
 
 
 @registry.searches.register
@@ -47,16 +47,16 @@ class Auto(Search):
     def __post_init__(self) -> None:
         check_time_limit(self, self.time_limit)
 
-    def plan(self, task: Task) -> Chain:
+    def plan(self, task: Task) -> Fallback:
         """What is tried, in this order."""
         if task.latent is not None:
-            return Chain((self.mdmm if self.latent.refusal(task) else self.latent,))
+            return Fallback((self.mdmm if self.latent.refusal(task) else self.latent,))
         exact = (ClosedForm(), self.cutting_plane, self.enumeration)
         chosen = [search for search in exact if not search.refusal(task)][:1]
         polish = replace(self.sequential, restarts=0)
         if self.sequential.refusal(task):
-            return Chain((*chosen, self.tangents, Polished(self.mdmm, self.tangents)))
-        return Chain((*chosen, self.sequential, Polished(self.mdmm, polish)))
+            return Fallback((*chosen, self.tangents, Refined(self.mdmm, self.tangents)))
+        return Fallback((*chosen, self.sequential, Refined(self.mdmm, polish)))
 
     def steps(self, task: Task) -> Iterator[Progress]:
         """As planned."""

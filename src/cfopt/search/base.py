@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any
 
+from cfopt.engine.progress import Points, Progress
+from cfopt.engine.task import Task
 from cfopt.errors import InputError
-from cfopt.task import Task
-from cfopt.types import Points, Progress
 
 
 class Search(ABC):

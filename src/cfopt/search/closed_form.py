@@ -9,13 +9,15 @@ import numpy as np
 import torch
 
 from cfopt import registry
-from cfopt.affine_task import AffineTask
-from cfopt.certificate import Cut, CutProof
-from cfopt.geometry import Euclidean, Leaf
+from cfopt._typing import Array
+from cfopt.engine.progress import Points, Progress
+from cfopt.engine.task import Task
+from cfopt.exact.affine_task import AffineTask
+from cfopt.exact.certificate import Cut, CutProof
+from cfopt.exact.geometry import Euclidean, Leaf
+from cfopt.question.quantifier import Quantifier
 from cfopt.search.base import Search
 from cfopt.search.cutting_plane import CuttingPlane
-from cfopt.task import Task
-from cfopt.types import Array, Points, Progress, Quantifier
 
 
 @registry.searches.register
@@ -88,7 +90,7 @@ def _project(task: Task) -> Points:
         notes=("",) * len(task),
         methods=("closed form",) * len(task),
         certificates=tuple(
-            proof if solved[row] else replace(proof, hopeless=proof.bound(model, row) == np.inf)
+            proof if solved[row] else replace(proof, infeasible=proof.bound(model, row) == np.inf)
             for row, proof in enumerate(proofs)
         ),
     )

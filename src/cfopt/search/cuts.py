@@ -8,11 +8,12 @@ from typing import Self
 
 import numpy as np
 
-from cfopt.affine_task import AffineTask
-from cfopt.certificate import Cut, CutProof
-from cfopt.geometry import Leaf, Master, Nearest
+from cfopt._typing import Array
+from cfopt.exact.affine_task import AffineTask
+from cfopt.exact.certificate import Cut, CutProof
+from cfopt.exact.geometry import Leaf, Master, Nearest
 from cfopt.problems.base import FEASIBILITY_TOLERANCE
-from cfopt.types import Array, Quantifier
+from cfopt.question.quantifier import Quantifier
 
 
 class CutRow:
@@ -84,13 +85,13 @@ class CutRow:
         return self.nearest.bound == np.inf
 
     @property
-    def hopeless(self) -> bool:
+    def infeasible(self) -> bool:
         """Whether the cuts were proved to clash, by more than verification could overlook."""
         return self.clashes and self._claim().bound(self._model, self._row) == np.inf
 
     def proof(self) -> CutProof:
         """What the last solution of the master proves."""
-        return replace(self._claim(), hopeless=self.hopeless)
+        return replace(self._claim(), infeasible=self.infeasible)
 
     def _claim(self) -> CutProof:
         return CutProof(tuple(self._cuts[: self._solved]), self.nearest.tree)

@@ -11,13 +11,16 @@ import torch
 from torch import Tensor
 
 from cfopt import registry
-from cfopt.affine_task import AffineTask
-from cfopt.certificate import Cut
+from cfopt._typing import Array
+from cfopt.engine.progress import Points, Progress
+from cfopt.engine.task import TOLERANCE, Task
+from cfopt.exact.affine_task import AffineTask
+from cfopt.exact.certificate import Cut
+from cfopt.names import counted
 from cfopt.problems.base import same_decision
+from cfopt.question.quantifier import Quantifier
 from cfopt.search.base import Search, check_time_limit, check_whole
 from cfopt.search.cuts import CutRow
-from cfopt.task import TOLERANCE, Task
-from cfopt.types import Array, Points, Progress, Quantifier, counted
 
 #: A decision is worth a cut if it beats the plan by more than this fraction of
 #: `sum_j |price_j d_j|`: far below what counts as valid, so that the answer is the
@@ -119,14 +122,16 @@ class _Run:
             change = self.cuts[row].solve()
             if change is not None:
                 self.u[row] = change
-            elif self.cuts[row].clashes and not self.cuts[row].hopeless and not self.cuts[row].ease:
+            elif (
+                self.cuts[row].clashes and not self.cuts[row].infeasible and not self.cuts[row].ease
+            ):
                 # No more than verification grants stands in the way: ask for no more than that.
                 self.cuts[row] = self.cuts[row].eased(_EASE)
                 eased.add(row)
             else:
-                hopeless = self.cuts[row].hopeless
+                infeasible = self.cuts[row].infeasible
                 self.u[row] = 0.0  # there is no better place than where it began
-                ended[row] = "" if hopeless else "the master problem could not be solved"
+                ended[row] = "" if infeasible else "the master problem could not be solved"
         asked = [row for row in self.rows if row not in ended and row not in eased]
         if asked:
             self._ask(asked, ended, found)

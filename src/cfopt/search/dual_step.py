@@ -5,7 +5,7 @@ from __future__ import annotations
 import daqp
 import numpy as np
 
-from cfopt.types import Array
+from cfopt._typing import Array
 
 #: How often entries that leave the bounds are held there and the rest is solved again.
 _ROUNDS = 20

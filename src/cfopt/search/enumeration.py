@@ -10,12 +10,14 @@ import numpy as np
 import torch
 
 from cfopt import registry
-from cfopt.affine_task import AffineTask
-from cfopt.certificate import Certificate, Cut, CutProof, ListProof
+from cfopt._typing import Array
+from cfopt.engine.progress import Points, Progress
+from cfopt.engine.task import TOLERANCE, Task
+from cfopt.exact.affine_task import AffineTask
+from cfopt.exact.certificate import Certificate, Cut, CutProof, ListProof
+from cfopt.question.quantifier import Quantifier
 from cfopt.search.base import Search, check_time_limit, check_whole
 from cfopt.search.cuts import CutRow
-from cfopt.task import TOLERANCE, Task
-from cfopt.types import Array, Points, Progress, Quantifier
 
 #: A decision whose inequality is broken by more than this fraction of its size is worth a cut.
 _WORTH_A_CUT = 1e-10
@@ -97,7 +99,7 @@ class _Row:
         if self.model.multiples(Quantifier.EVERY):
             change = self._meet_every(root)
             if change is None:
-                return self._points(root.proof(), "" if root.hopeless else _UNSOLVED)
+                return self._points(root.proof(), "" if root.infeasible else _UNSOLVED)
             if self._holds(change):
                 # Valid, and no change that meets what every decision must is smaller.
                 self.u, self.cost = change, self.model.norm(change)
@@ -106,9 +108,9 @@ class _Row:
         every = root.proof() if self.model.multiples(Quantifier.EVERY) else None
         proof = ListProof(self.limit, every, self.proofs)
         nothing = self.cost == np.inf and not late
-        hopeless = nothing and proof.bound(self.model, self.row) == np.inf
-        note = "time was up" if late else _UNSOLVED if nothing and not hopeless else ""
-        return self._points(replace(proof, hopeless=hopeless), note)
+        infeasible = nothing and proof.bound(self.model, self.row) == np.inf
+        note = "time was up" if late else _UNSOLVED if nothing and not infeasible else ""
+        return self._points(replace(proof, infeasible=infeasible), note)
 
     def _look(self, root: CutRow, deadline: float) -> bool:
         """Look at decisions while they may be nearer; return whether time was up."""

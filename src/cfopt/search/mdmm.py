@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from cfopt import registry
+from cfopt.engine.progress import Moving, Points, Progress
+from cfopt.engine.task import TOLERANCE, Task
 from cfopt.errors import InputError
 from cfopt.problems.base import TIME_IS_UP
 from cfopt.search.base import Search, check_time_limit
 from cfopt.search.incumbents import Incumbents
 from cfopt.search.projection import project
-from cfopt.task import TOLERANCE, Task
-from cfopt.types import Moving, Points, Progress
 
 #: Steps between two reports when no row finishes.
 _REPORT_EVERY = 50

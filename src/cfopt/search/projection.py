@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cfopt.geometry import Euclidean, System
-from cfopt.task import Task
+from cfopt.engine.task import Task
+from cfopt.exact.geometry import Euclidean, System
 
 
 def project(task: Task, x: Tensor) -> Tensor:

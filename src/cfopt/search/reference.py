@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from cfopt.engine.progress import Points, Progress
+from cfopt.engine.task import Task
+from cfopt.exact.verify import verify
 from cfopt.problems.base import Solved
 from cfopt.search.base import Search
-from cfopt.task import Task
-from cfopt.types import Points, Progress
-from cfopt.verify import verify
 
 #: How often the way from a reference to the factual context is halved.
 HALVINGS = 30
@@ -44,7 +44,7 @@ class Reference(Search):
         self.check(task)
         task = task.proven()
         numbers = self.contexts.flatten(1).isfinite().all(1).nonzero().flatten()
-        known = Known(task, self.contexts[numbers].to(task.origin))
+        known = JudgedReferences(task, self.contexts[numbers].to(task.origin))
         each = torch.arange(len(task), device=task.origin.device)
         chosen = _nearest_verified(task, known)
         rows = each[[k is not None for k in chosen]]
@@ -70,7 +70,7 @@ class Reference(Search):
         yield Progress(1, 0, len(task), points)
 
 
-class Known:
+class JudgedReferences:
     """Contexts whose prices and best decisions are computed once, and judged for any row.
 
     Arguments:
@@ -111,7 +111,7 @@ class Known:
         return miss.double().nan_to_num(torch.inf)
 
 
-def _nearest_verified(task: Task, known: Known) -> list[int | None]:
+def _nearest_verified(task: Task, known: JudgedReferences) -> list[int | None]:
     """For each row the number of the nearest reference that is allowed and verified, or None."""
     each = torch.arange(len(task), device=task.origin.device)
     candidates = [_nearest_first(task[each[row : row + 1]], known) for row in each]
@@ -130,7 +130,7 @@ def _nearest_verified(task: Task, known: Known) -> list[int | None]:
     return chosen
 
 
-def _nearest_first(task: Task, known: Known) -> Iterator[int]:
+def _nearest_first(task: Task, known: JudgedReferences) -> Iterator[int]:
     """The references that seem valid and allowed for the one row of a task, the nearest first."""
     distance = task.proximity(known.contexts, task.origin.expand_as(known.contexts))
     order = distance.argsort(stable=True)

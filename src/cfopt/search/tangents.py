@@ -9,12 +9,13 @@ import numpy as np
 import torch
 
 from cfopt import registry
+from cfopt._typing import Array, Indices
+from cfopt.engine.progress import Moving, Points, Progress
+from cfopt.engine.task import TOLERANCE, Task
 from cfopt.search.base import Search, check_whole
 from cfopt.search.dual_step import nearest_by_dual
 from cfopt.search.reference import HALVINGS, approach
-from cfopt.search.trust_region.evaluator import Bundle, Evaluation, Evaluator
-from cfopt.task import TOLERANCE, Task
-from cfopt.types import Array, Indices, Moving, Points, Progress
+from cfopt.search.trust_region.evaluator import Bundle, Evaluator, ScaledEvaluation
 
 #: How many numbers of slopes are held at once.
 _NUMBERS_AT_ONCE = 8_000_000
@@ -134,7 +135,7 @@ class _Run:
             self.evaluator.solves[rows] += int(task.calls_solver)
         self.evaluator.passes[rows] += 1
 
-    def _look(self, rows: Indices, u: Array) -> Evaluation:
+    def _look(self, rows: Indices, u: Array) -> ScaledEvaluation:
         """Look at changes, and reckon with what was decided there."""
         seen = self.evaluator.look(rows, u)
         self.bundle.add(rows, seen.rival)

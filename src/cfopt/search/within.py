@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from cfopt.engine.progress import Progress
+from cfopt.engine.task import Task
 from cfopt.pipeline import Pipeline
 from cfopt.search.base import Search, check_time_limit
-from cfopt.task import Task
-from cfopt.types import Progress
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,17 @@ import torch
 from torch import Tensor
 
 from cfopt import registry
-from cfopt.explain import explain
-from cfopt.explanation import Explanation
+from cfopt._explain import explain
+from cfopt.engine.task import Task
+from cfopt.exact.verify import verify
 from cfopt.pipeline import Pipeline
 from cfopt.problems.finite import Finite
-from cfopt.proximity import L2
+from cfopt.problems.sense import Sense
 from cfopt.question import Absolute, Criterion, Epsilon, Relative
+from cfopt.question.proximity import L2
+from cfopt.question.quantifier import Quantifier
+from cfopt.result.explanation import Explanation
 from cfopt.search.mdmm import MDMM
-from cfopt.task import Task
-from cfopt.types import Quantifier, Sense
-from cfopt.verify import verify
 
 _ROWS = 60
 _DECISIONS = (

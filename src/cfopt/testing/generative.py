@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from cfopt.generative.base import GenerativeModel, check_generative
+from cfopt.generative.protocol import GenerativeModel, check_generative
 
 _ROWS = 12
 

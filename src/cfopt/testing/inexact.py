@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cfopt._typing import Array
 from cfopt.errors import InputError
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem
 from cfopt.question import Criterion, Epsilon, Relative
-from cfopt.types import Array
 
 
 class InexactOracle(Problem):

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from cfopt.affine import is_affine
-from cfopt.deployed import deployed
+from cfopt.exact.affine import is_affine
+from cfopt.pipeline.eval_mode import eval_mode
 
 
 class PredictorContract(ABC):
@@ -26,7 +26,7 @@ class PredictorContract(ABC):
     @torch.no_grad()
     def test_costs_are_finite_and_the_same_each_time(self) -> None:
         predictor, x = self.predictor(), self.contexts()
-        with deployed(predictor):
+        with eval_mode(predictor):
             costs = predictor(x)
             assert costs.ndim == 2
             assert len(costs) == len(x)
@@ -37,7 +37,7 @@ class PredictorContract(ABC):
     @torch.no_grad()
     def test_each_row_is_independent_of_the_others(self) -> None:
         predictor, x = self.predictor(), self.contexts()
-        with deployed(predictor):
+        with eval_mode(predictor):
             together = predictor(x)
             alone = torch.cat([predictor(row[None]) for row in x])
             assert torch.allclose(alone, together, rtol=1e-9, atol=1e-9)
@@ -46,7 +46,7 @@ class PredictorContract(ABC):
     def test_the_gradient_is_that_of_finite_differences(self) -> None:
         predictor, x = self.predictor(), self.contexts().requires_grad_()
         generator, step = torch.Generator().manual_seed(7), 1e-6
-        with deployed(predictor):
+        with eval_mode(predictor):
             costs = predictor(x)
             weights = torch.randn(costs.shape, generator=generator, dtype=torch.float64)
             (gradient,) = torch.autograd.grad((weights * costs).sum(), x)
@@ -62,7 +62,7 @@ class PredictorContract(ABC):
     def test_it_is_affine_if_it_is_taken_for_affine(self) -> None:
         predictor, x = self.predictor(), self.contexts()
         if is_affine(predictor):
-            with deployed(predictor):
+            with eval_mode(predictor):
                 middle = predictor((x + x.flip(0)) / 2)
                 mean = (predictor(x) + predictor(x.flip(0))) / 2
             assert torch.allclose(middle, mean, rtol=1e-9, atol=1e-9)
@@ -73,7 +73,7 @@ class PredictorContract(ABC):
         state = {}
         if isinstance(predictor, nn.Module):
             state = {name: value.clone() for name, value in predictor.state_dict().items()}
-        with deployed(predictor):
+        with eval_mode(predictor):
             predictor(x)
         assert torch.equal(x, before)
         for name, value in state.items():

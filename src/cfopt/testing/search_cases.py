@@ -9,20 +9,21 @@ from functools import cache, cached_property
 import torch
 from torch import Tensor, nn
 
-from cfopt.domain import Domain
-from cfopt.explain import answer
-from cfopt.explanation import Explanation
-from cfopt.features import Features, LinearLimit
+from cfopt._explain import answer
+from cfopt.engine.progress import Points, Progress
+from cfopt.engine.task import Task
 from cfopt.generative.pca import PCA
 from cfopt.pipeline import Pipeline
-from cfopt.plausibility import Sphere
 from cfopt.problems.finite import Finite
+from cfopt.problems.sense import Sense
 from cfopt.problems.shortest_path import GridShortestPath
-from cfopt.proximity import L1
 from cfopt.question import Absolute, Criterion, Epsilon, Question, Relative
+from cfopt.question.domain import Domain
+from cfopt.question.features import Features, LinearLimit
+from cfopt.question.plausibility import Sphere
+from cfopt.question.proximity import L1
+from cfopt.result.explanation import Explanation
 from cfopt.search.base import Search
-from cfopt.task import Task
-from cfopt.types import Points, Progress, Sense
 
 _ROWS = 8
 #: How many random contexts show what is possible.

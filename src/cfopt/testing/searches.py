@@ -8,17 +8,17 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from cfopt.explain import explain
+from cfopt._explain import explain
+from cfopt.engine.task import Task
+from cfopt.exact.verify import verify
 from cfopt.pipeline import Pipeline
 from cfopt.problems.shortest_path import GridShortestPath
-from cfopt.proximity import L2
 from cfopt.question import Absolute, Criterion, Epsilon, Relative
+from cfopt.question.proximity import L2
+from cfopt.result.status import Status
 from cfopt.search.base import Search
-from cfopt.task import Task
 from cfopt.testing.inexact import InexactOracle, truly_holds
 from cfopt.testing.search_cases import RefusalError, cases, least_loss, truly_valid
-from cfopt.types import Status
-from cfopt.verify import verify
 
 _ROWS = 12
 #: How many of them are explained with inexact solvers.

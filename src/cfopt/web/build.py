@@ -13,8 +13,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from cfopt.datasets import synthetic
-from cfopt.files import write_whole
 from cfopt.problems import Knapsack
+from cfopt.storage.files import write_whole
 
 FILE = Path(__file__).parent / "tables.safetensors"
 #: Contexts that are shipped, and those that the predictors were fitted to.

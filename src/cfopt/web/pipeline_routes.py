@@ -9,12 +9,12 @@ from fastapi import APIRouter, HTTPException, Response
 import cfopt
 from cfopt.web import answers
 from cfopt.web.answers import Plain
-from cfopt.web.known import origin
-from cfopt.web.live import Live
+from cfopt.web.catalogue import OWN, SHIPPED
+from cfopt.web.lookup import origin
 from cfopt.web.pool import Pool
+from cfopt.web.quick_calls import Live
 from cfopt.web.requests import Decide
 from cfopt.web.tasks import Tasks, continued
-from cfopt.web.titles import OWN, SHIPPED
 
 #: Stored maps do not change while a server runs.
 _CACHED = {"Cache-Control": "private, max-age=600"}

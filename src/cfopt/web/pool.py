@@ -9,9 +9,9 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, Protocol
 
+from cfopt.web.catalogue import OWN
 from cfopt.web.limits import Limits
 from cfopt.web.process import CallError, DiedError, Process, Source
-from cfopt.web.titles import OWN
 
 #: Seconds before a worker that died while loading is started again: twice as long each time.
 _PAUSE, _LONGEST = 0.5, 30.0

@@ -67,7 +67,7 @@ def _context() -> Any:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["cfopt.web.quiet", "cfopt.web.warm"])
+    context.set_forkserver_preload(["cfopt.web.ignore_sigint", "cfopt.web.preload"])
     return context
 
 

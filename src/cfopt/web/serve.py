@@ -13,12 +13,12 @@ import uvicorn
 from fastapi import FastAPI
 
 from cfopt.errors import InputError
+from cfopt.web.catalogue import OWN
 from cfopt.web.limits import Limits
 from cfopt.web.pool import Pool
 from cfopt.web.process import Source, end_origin
 from cfopt.web.protocol import protocol
 from cfopt.web.server import create_app
-from cfopt.web.titles import OWN
 
 _CHECK = """
 import pathlib, sys

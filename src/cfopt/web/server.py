@@ -20,10 +20,10 @@ from cfopt.web import docs
 from cfopt.web.answers import Plain
 from cfopt.web.headers import Guard
 from cfopt.web.limits import Limits
-from cfopt.web.live import Live
 from cfopt.web.pipeline_routes import pipeline_routes
 from cfopt.web.pool import Pool
 from cfopt.web.process import Source
+from cfopt.web.quick_calls import Live
 from cfopt.web.task_routes import task_routes
 from cfopt.web.tasks import Tasks
 

@@ -14,10 +14,10 @@ from fastapi.responses import StreamingResponse
 
 from cfopt.web import answers
 from cfopt.web.answers import Plain
-from cfopt.web.known import finished, known, origin
 from cfopt.web.limits import Limits
-from cfopt.web.live import SOON, Live
+from cfopt.web.lookup import finished, known, origin
 from cfopt.web.pool import QueueFullError
+from cfopt.web.quick_calls import SOON, Live
 from cfopt.web.requests import Explain
 from cfopt.web.tasks import SearchTask, Tasks, continued
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from cfopt.errors import InputError
-from cfopt.features import Features
 from cfopt.problems.routes import Cells
 from cfopt.problems.scene import Scene
+from cfopt.question.features import Features
 from cfopt.web.pictures import Canvas
 from cfopt.web.requests import Context, Ranges
 

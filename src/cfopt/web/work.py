@@ -12,18 +12,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cfopt._explain import answer
 from cfopt.errors import CfoptError, InputError
-from cfopt.explain import answer
-from cfopt.explanation import Explanation
 from cfopt.question import Question
+from cfopt.result.explanation import Explanation
+from cfopt.result.status import Status
 from cfopt.search import Auto
-from cfopt.search.trial import Trial
-from cfopt.types import Status
+from cfopt.search.dry_run import DryRun
 from cfopt.web.pictures import Canvas
+from cfopt.web.presenter import News, Tell, decided, told
 from cfopt.web.questions import criterion_of
 from cfopt.web.requests import Context, Decide, Explain, Wanted
-from cfopt.web.scenes import Scene
-from cfopt.web.telling import News, Tell, decided, told
+from cfopt.web.served import ServedPipeline
 from cfopt.web.views import ImageView
 
 #: How many maps have a thumbnail.
@@ -38,7 +38,7 @@ class Work:
         stopped: whether the current call is no longer wanted.
     """
 
-    def __init__(self, scenes: dict[str, Scene], stopped: Callable[[], bool]) -> None:
+    def __init__(self, scenes: dict[str, ServedPipeline], stopped: Callable[[], bool]) -> None:
         self._scenes, self._stopped = scenes, stopped
         #: The explanation whose answer the current call continues from.
         self._origin: Explanation | None = None
@@ -79,7 +79,7 @@ class Work:
         scene = self._scene(asked.pipeline)
         question = self._question(scene, asked)
         # To start from known contexts is a search of its own.
-        trial = replace(question, search=Trial(question.search or Auto()), reference=None)
+        trial = replace(question, search=DryRun(question.search or Auto()), reference=None)
         tried = answer(self._read(scene, asked.context)[None], scene.pipeline, trial)
         if tried.status[0] is Status.REJECTED:
             decided(scene, tried.x0[0])  # a failing solver is not the request's fault
@@ -100,7 +100,7 @@ class Work:
             "explanation": e.to_json(),
         }
 
-    def _question(self, scene: Scene, asked: Explain) -> Question:
+    def _question(self, scene: ServedPipeline, asked: Explain) -> Question:
         """What is asked, in the terms of the library."""
         if asked.plausible and scene.plausible is None:
             raise InputError(
@@ -121,7 +121,7 @@ class Work:
         known = torch.cat([self._stored(scene, wanted.row)[None], question.reference])
         return replace(question, reference=known)
 
-    def _decision(self, scene: Scene, wanted: Wanted | list[float]) -> Tensor:
+    def _decision(self, scene: ServedPipeline, wanted: Wanted | list[float]) -> Tensor:
         """An alternative, `(1, m)`."""
         if not isinstance(wanted, Wanted):
             return torch.tensor([wanted], dtype=torch.float64)
@@ -130,17 +130,17 @@ class Work:
         assert wanted.path is not None
         return torch.from_numpy(scene.pipeline.problem.cached_scene.decision_of(wanted.path))[None]
 
-    def _scene(self, name: str) -> Scene:
+    def _scene(self, name: str) -> ServedPipeline:
         if name not in self._scenes:
             raise InputError(f"There is no pipeline {name!r}.")
         return self._scenes[name]
 
-    def _read(self, scene: Scene, sent: Context) -> Tensor:
+    def _read(self, scene: ServedPipeline, sent: Context) -> Tensor:
         if self._origin is not None:
             return self._origin.x[0].to(scene.contexts.dtype)
         return scene.view.read(sent) if sent.row is None else self._stored(scene, sent.row)
 
-    def _stored(self, scene: Scene, row: int) -> Tensor:
+    def _stored(self, scene: ServedPipeline, row: int) -> Tensor:
         if row >= len(scene.contexts):
             raise InputError(
                 f"There is no row {row}: {scene.title.title} has rows 0 to "
@@ -160,7 +160,7 @@ class Work:
         return {"png": base64.b64encode(file.getvalue()).decode("ascii")}
 
 
-def _canvas(scene: Scene) -> Canvas:
+def _canvas(scene: ServedPipeline) -> Canvas:
     if not isinstance(scene.view, ImageView):
         raise InputError(f"{scene.title.title} has no images.")
     return scene.view.canvas

@@ -44,11 +44,11 @@ class _Worker:
         # worker whose server was killed ends, whatever it is doing.
         threading.Thread(target=self._listen, daemon=True).start()
         self._send({"group": hasattr(os, "setsid")})
-        from cfopt.web import warm  # noqa: F401
-        from cfopt.web.scenes import load_scenes
+        from cfopt.web import preload  # noqa: F401
+        from cfopt.web.served import load_served
         from cfopt.web.work import Work
 
-        scenes, described, faults = load_scenes(config, trusted, pixels)
+        scenes, described, faults = load_served(config, trusted, pixels)
         self._send({"ready": described, "faults": faults})
         work = Work(scenes, lambda: self._unwanted == self._number)
         while True:
@@ -58,7 +58,7 @@ class _Worker:
         from pydantic import ValidationError
 
         from cfopt.errors import InputError
-        from cfopt.web.telling import Stopped
+        from cfopt.web.presenter import Stopped
         from cfopt.web.work import sentence
 
         self._number = number = call["number"]

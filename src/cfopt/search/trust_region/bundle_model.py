@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cfopt._typing import Array, Indices
 from cfopt.search.trust_region.climb import Here, Outcome, StepPlan
-from cfopt.search.trust_region.evaluator import Bundle, Evaluation, Evaluator, host
+from cfopt.search.trust_region.evaluator import Bundle, Evaluator, ScaledEvaluation, host
 from cfopt.search.trust_region.step import (
     ELASTIC,
     TRIED,
@@ -18,7 +19,6 @@ from cfopt.search.trust_region.step import (
     nearest_l1,
     nearest_l2,
 )
-from cfopt.types import Array, Indices
 
 
 class _Cuts(NamedTuple):
@@ -64,7 +64,7 @@ class BundleModel:
                 zipped = zip(matrix * scale[:, None], least - here, most - here, strict=True)
                 self._sums = [Sums(*limits) for limits in zipped]
 
-    def begin(self, first: Evaluation) -> None:
+    def begin(self, first: ScaledEvaluation) -> None:
         """Keep the first decisions."""
         self._bundle.add(np.arange(len(first.loss)), first.rival)
 

@@ -9,8 +9,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cfopt.search.trust_region.evaluator import Evaluation, Evaluator
-from cfopt.types import Array, Indices, Moving
+from cfopt._typing import Array, Indices
+from cfopt.engine.progress import Moving
+from cfopt.search.trust_region.evaluator import Evaluator, ScaledEvaluation
 
 #: How the trust region shrinks and grows.
 _SHRINK, _GROW = 0.4, 2.0
@@ -98,7 +99,7 @@ class Outcome(NamedTuple):
     """
 
     move: Array
-    there: Evaluation
+    there: ScaledEvaluation
     taken: NDArray[np.bool_]
     hoped: Array
     gained: Array
@@ -107,7 +108,7 @@ class Outcome(NamedTuple):
 class Model(Protocol):
     """What climbs know of their task near their points."""
 
-    def begin(self, first: Evaluation) -> None:
+    def begin(self, first: ScaledEvaluation) -> None:
         """Take notice of the starting points of all rows."""
 
     def plan(self, rows: Indices, here: Here) -> StepPlan:
@@ -216,7 +217,7 @@ class Climb:
             merit = np.where(known, loss + self._penalty[rows] * miss, miss)
         return np.where(np.isfinite(merit), merit, np.inf)
 
-    def _wait(self, rows: Indices, there: Evaluation) -> None:
+    def _wait(self, rows: Indices, there: ScaledEvaluation) -> None:
         """Count the steps since a valid loss was lower by a worthwhile fraction."""
         best = self._best[rows]
         much = there.holds & ~(there.loss > (1 - _WORTHWHILE) * best)

@@ -10,9 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cfopt._typing import Array, Indices
+from cfopt.engine.task import TOLERANCE, Evaluation, Task
+from cfopt.question.quantifier import Quantifier
 from cfopt.search.incumbents import Incumbents
-from cfopt.task import TOLERANCE, Look, Task
-from cfopt.types import Array, Indices, Quantifier
 
 #: How many numbers of contexts are held at once.
 _NUMBERS_AT_ONCE = 8_000_000
@@ -20,7 +21,7 @@ _NUMBERS_AT_ONCE = 8_000_000
 _FORBIDDEN = 10.0
 
 
-class Evaluation(NamedTuple):
+class ScaledEvaluation(NamedTuple):
     """What a look at some points shows, one row each.
 
     Arguments:
@@ -88,7 +89,7 @@ class Evaluator:
             return x
         return domain[self.index(rows)].clamp(x)
 
-    def look(self, rows: Indices, u: Array) -> Evaluation:
+    def look(self, rows: Indices, u: Array) -> ScaledEvaluation:
         """Predict and solve at some changes; remember the points if they are the best so far."""
         x, index = self.points(rows, u), self.index(rows)
         seen = self._look(rows, x)
@@ -106,7 +107,7 @@ class Evaluator:
         if domain is not None and not domain.discrete:
             # Worse than any miss, but not hopeless: what is decoded at first may not be allowed.
             miss = miss + np.where(holds | seen.allowed.cpu().numpy(), 0.0, _FORBIDDEN)
-        return Evaluation(
+        return ScaledEvaluation(
             loss=host(seen.loss) / self._loss_unit[rows],
             miss=miss,
             holds=holds,
@@ -136,14 +137,14 @@ class Evaluator:
         unit = self.unit[rows, None]
         return value / unit, slope * self.scale[rows, None] / unit[..., None]
 
-    def _look(self, rows: Indices, x: Tensor) -> Look:
+    def _look(self, rows: Indices, x: Tensor) -> Evaluation:
         seen = look(self.task, self.index(rows), x)
         self.passes[rows] += 1
         self.solves[rows] += int(self.task.calls_solver)
         self.failures |= {int(rows[i]): reason for i, reason in seen.failures.items()}
         return seen
 
-    def _remember(self, rows: Indices, x: Tensor, seen: Look) -> None:
+    def _remember(self, rows: Indices, x: Tensor, seen: Evaluation) -> None:
         """Compare with the best so far; whole numbers are judged where they are rounded to."""
         domain = self.task.domain
         if domain is not None and domain.discrete:
@@ -190,14 +191,14 @@ class Bundle:
         return new
 
 
-def look(task: Task, rows: Tensor, points: Tensor) -> Look:
+def look(task: Task, rows: Tensor, points: Tensor) -> Evaluation:
     """`Task.look` at points of some rows, which may occur more than once, some at a time."""
     at_once = max(1, _NUMBERS_AT_ONCE // task.origin[0].numel())
     parts = zip(torch.split(rows, at_once), torch.split(points, at_once), strict=True)
-    return Look.gather([task[some].look(x) for some, x in parts])
+    return Evaluation.gather([task[some].look(x) for some, x in parts])
 
 
-def compared(task: Task, rows: Tensor, seen: Look) -> Tensor:
+def compared(task: Task, rows: Tensor, seen: Evaluation) -> Tensor:
     """The size of what a criterion compares, the values of two decisions: `(R,)`."""
     pivot = task.criterion[rows].pivot(task.factual[rows]).to(seen.prices)
     return (seen.prices * seen.rival).abs().sum(1) + (seen.prices * pivot).abs().sum(1)
@@ -214,7 +215,7 @@ def host(values: Tensor) -> Array:
     return array
 
 
-def _one_suffices(task: Task, seen: Look) -> NDArray[np.bool_]:
+def _one_suffices(task: Task, seen: Evaluation) -> NDArray[np.bool_]:
     """For which rows one decision is enough to meet the criterion, near some prices."""
     multiples = task.criterion.multiples
     if Quantifier.SOME not in multiples:

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cfopt._typing import Array
+from cfopt.engine.task import Task
 from cfopt.search.trust_region.evaluator import host
-from cfopt.task import Task
-from cfopt.types import Array
 
 #: By how much an entry of a code is moved to see what it does; codes have about unit size.
 _DELTA = 1e-2

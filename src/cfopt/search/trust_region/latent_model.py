@@ -6,11 +6,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from cfopt._typing import Array, Indices
+from cfopt.engine.task import Task
 from cfopt.search.trust_region.climb import Here, Outcome, StepPlan
 from cfopt.search.trust_region.evaluator import (
     Bundle,
-    Evaluation,
     Evaluator,
+    ScaledEvaluation,
     host,
     rules,
 )
@@ -23,8 +25,6 @@ from cfopt.search.trust_region.step import (
     strict,
 )
 from cfopt.search.trust_region.surrogate import Surrogate
-from cfopt.task import Task
-from cfopt.types import Array, Indices
 
 #: How far inside its limits the criterion is aimed at, as a fraction of its terms.
 _INSIDE = 2e-5
@@ -56,7 +56,7 @@ class LatentModel:
         self._rules = rules(evaluator.task)
         self._bundle = Bundle(evaluator.task, _WIDTH)
 
-    def begin(self, first: Evaluation) -> None:
+    def begin(self, first: ScaledEvaluation) -> None:
         """Keep the first decisions; where one is enough, also some unlike the factual one."""
         task, every = self._evaluator.task, np.arange(len(first.loss))
         self.surrogate = Surrogate(task, host(first.prices), first.loss)

@@ -9,11 +9,11 @@ from itertools import chain
 import torch
 from torch import Tensor
 
+from cfopt.engine.progress import Progress
+from cfopt.engine.task import Task
 from cfopt.search.base import Search
-from cfopt.search.reference import Known
+from cfopt.search.reference import JudgedReferences
 from cfopt.search.trust_region.latent_sequential import LatentRun
-from cfopt.task import Task
-from cfopt.types import Progress
 
 #: How often climbs begin again on the way back: references are far away.
 _APPROACHES = 2
@@ -56,7 +56,7 @@ class LatentReference(Search):
                 encode = task.latent.model.encode
                 codes = torch.cat([encode(part) for part in torch.split(known, _AT_ONCE)])
                 decoded = torch.cat([task.context(z) for z in torch.split(codes, _AT_ONCE)])
-            raw, remade = Known(task, known), Known(task, decoded)
+            raw, remade = JudgedReferences(task, known), JudgedReferences(task, decoded)
             best = [_best(task[row[None]], raw, remade)[: self.starts] for row in run.every]
             climbs = run.climb(run.every, codes[torch.stack(best)])
             nearer = [run.approach() for _ in range(_APPROACHES)]
@@ -65,7 +65,7 @@ class LatentReference(Search):
         yield Progress(step + 1, 0, len(task), run.points("latent reference"))
 
 
-def _best(task: Task, raw: Known, remade: Known) -> Tensor:
+def _best(task: Task, raw: JudgedReferences, remade: JudgedReferences) -> Tensor:
     """The references in their order for one row: first those that are valid as they are."""
     every = torch.arange(len(raw.contexts), device=raw.contexts.device)
     invalid = raw.missed(task, every) > 0

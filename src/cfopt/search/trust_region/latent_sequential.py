@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from cfopt import registry
+from cfopt.engine.progress import Moving
+from cfopt.engine.task import Task
 from cfopt.search.trust_region.climb import Climb, Precision
 from cfopt.search.trust_region.evaluator import Evaluator
 from cfopt.search.trust_region.latent_model import LatentModel
 from cfopt.search.trust_region.run import LARGEST, Run, TrustRegion
-from cfopt.task import Task
-from cfopt.types import Moving
 
 #: How far random codes lie from the factual one, as fractions of the way to a sample of the prior.
 _NEAR, _FAR = 0.15, 0.85

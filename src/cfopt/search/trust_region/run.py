@@ -11,13 +11,13 @@ from numbers import Real
 import torch
 from torch import Tensor
 
+from cfopt.engine.progress import Moving, Points, Progress
+from cfopt.engine.task import Task
 from cfopt.errors import InputError
 from cfopt.search.base import Search, check_whole
 from cfopt.search.incumbents import Incumbents
 from cfopt.search.trust_region.climb import Climb
 from cfopt.search.trust_region.evaluator import compared, look
-from cfopt.task import Task
-from cfopt.types import Moving, Points, Progress
 
 #: Points with more entries make the step problems, which are dense, too large.
 LARGEST = 2000

@@ -11,14 +11,15 @@ import torch
 from torch import Tensor
 
 from cfopt import registry
+from cfopt._typing import Array
+from cfopt.engine.progress import Moving
+from cfopt.engine.task import Task
 from cfopt.search.base import check_whole
 from cfopt.search.projection import project
 from cfopt.search.trust_region.bundle_model import BundleModel
 from cfopt.search.trust_region.climb import Climb, Precision
 from cfopt.search.trust_region.evaluator import Evaluator, host
 from cfopt.search.trust_region.run import LARGEST, Run, TrustRegion
-from cfopt.task import Task
-from cfopt.types import Array, Moving
 
 #: Random changes of rows without an answer have lengths between these typical ones, times sqrt(p).
 _NEAR, _FAR = 0.2, 8.0

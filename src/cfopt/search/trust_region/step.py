@@ -8,7 +8,7 @@ from typing import NamedTuple
 import daqp
 import numpy as np
 
-from cfopt.types import Array
+from cfopt._typing import Array
 
 #: What half a squared unit of excess costs where cuts cannot be met, in units of the loss.
 ELASTIC = 1e4

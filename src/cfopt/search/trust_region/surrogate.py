@@ -9,12 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cfopt._typing import Array, Indices
+from cfopt.engine.task import Task
 from cfopt.search.trust_region.climb import Outcome
 from cfopt.search.trust_region.evaluator import host
 from cfopt.search.trust_region.jacobian import Linearised, linearise, slopes
 from cfopt.search.trust_region.step import strict
-from cfopt.task import Task
-from cfopt.types import Array, Indices
 
 #: Sums of prices whose remainder beyond the others is smaller than this, squared, are rounding.
 _DEPENDENT = 1e-9

@@ -1,0 +1,1 @@
+"""What searches work on: the task, among contexts or codes, and the report of their progress."""

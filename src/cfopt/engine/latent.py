@@ -1,0 +1,74 @@
+"""The latent space of a generative model as the place in which a task is searched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from cfopt._batch import ROWS, Batch
+from cfopt.generative.protocol import GenerativeModel
+from cfopt.problems.base import same_decision
+from cfopt.question.features import Features
+from cfopt.question.limits import Limits
+from cfopt.question.plausibility import Plausibility
+
+
+@dataclass(frozen=True)
+class LatentSpace(Batch):
+    """Codes instead of contexts, and how plausible they are.
+
+    Arguments:
+        model: turns codes into contexts.
+        codes: those of the factual contexts, `(B, n)`.
+        plausibility: what is added to the proximity; None for nothing.
+    """
+
+    model: GenerativeModel
+    codes: Tensor = field(metadata=ROWS)
+    plausibility: Plausibility | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Codes(Batch):
+    """What a latent explanation knows besides the contexts.
+
+    Arguments:
+        z0: the codes of the factual contexts, `(B, n)`.
+        z: the codes of the contexts that explain, `(B, n)`; z0 where there was nothing to search.
+        reconstruction: what the generative model makes of the factual contexts, `(B, ...)`.
+        decision: what the pipeline decides there, before any search, `(B, m)`.
+    """
+
+    z0: Tensor = field(metadata=ROWS)
+    z: Tensor = field(metadata=ROWS)
+    reconstruction: Tensor = field(metadata=ROWS)
+    decision: Tensor = field(metadata=ROWS)
+
+    def moved(self, factual: Tensor) -> Tensor:
+        """Where the model alone, not the search, changes the decision: `(B, m) -> (B,)`."""
+        known = self.decision.isfinite().all(1) & factual.isfinite().all(1)
+        return known & ~same_decision(self.decision, factual)
+
+
+def unkept_limits(features: Features, size: int) -> str:
+    """Which limits on contexts no code can be expected to keep, in words; "" if none.
+
+    Every feature of a decoded context differs a little from what it was.
+    """
+    limits: Limits = features.limits(size)
+    faults = {
+        "features that cannot change": (limits.immutable | (limits.lower == limits.upper)).any(),
+        "features that change in one direction only": (limits.increase | limits.decrease).any(),
+        "whole numbers": limits.integer.any(),
+        "one-hot groups": len(limits.groups) > 0,
+        "sums that must have one value": (limits.row_lower == limits.row_upper).any(),
+    }
+    return " and ".join(name for name, given in faults.items() if given)
+
+
+def norms(codes: Tensor) -> Tensor:
+    """The Euclidean norm of each code: `(B, n) -> (B,)`."""
+    norm: Tensor = torch.linalg.vector_norm(codes, dim=1)
+    return norm

@@ -1,0 +1,1 @@
+"""Affine predictors, whose tasks are geometry; proofs, and the verification of every answer."""

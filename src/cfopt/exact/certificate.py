@@ -1,0 +1,236 @@
+"""Proofs that no nearer explanation exists, or none at all, in a form that can be re-checked."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import numpy as np
+
+from cfopt._typing import Array
+from cfopt.exact.affine_task import AffineTask
+from cfopt.exact.geometry import System, Tree, leaves, proved_bound
+from cfopt.question.quantifier import Quantifier
+
+#: A multiplier below this fraction of the largest plays no role in a clash.
+_ROLE = 1e-7
+#: Where decisions are not known exactly, a bound stands if what verification grants lowers it by no
+#: more than this fraction.
+_ROBUST = 0.01
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Inequalities that hold wherever the criterion does.
+
+    Arguments:
+        decision: the feasible decision that they are about, or a direction of recession, `(m,)`.
+        quantifier: the role in which the decision enters.
+        ray: whether it is a direction in which feasible decisions go on without end.
+    """
+
+    decision: Array
+    quantifier: Quantifier
+    ray: bool = False
+
+    def directions(self, model: AffineTask, row: int) -> Array:
+        """The d of all its `<prices, d> <= 0`: `(C, m)`."""
+        if self.ray:
+            return model.ray_directions(self.decision[None])
+        return model.directions(row, self.quantifier, self.decision[None])
+
+
+@dataclass(frozen=True)
+class Clash:
+    """Why a row has no explanation.
+
+    Arguments:
+        decisions: the decisions that the plan cannot beat at once, `(K, m)`.
+        limits: the limits on x that are involved, in words.
+        locked: the features that cannot change and are involved: unlocking them could help.
+        radius: the distance of x0 within which it is proved, in units of the features' scales.
+    """
+
+    decisions: Array
+    limits: tuple[str, ...]
+    locked: tuple[str, ...]
+    radius: float
+
+
+class Certificate(ABC):
+    """What can be proved about the explanations of one row."""
+
+    #: Whether it is said to prove that there is none.
+    infeasible: bool
+
+    @abstractmethod
+    def bound(self, model: AffineTask, row: int) -> float:
+        """The least loss of any explanation, computed again; inf if there is none."""
+
+    @abstractmethod
+    def decisions(self) -> list[Array]:
+        """The decisions that must be feasible for the proof to hold, `(m,)` each."""
+
+    @abstractmethod
+    def clash(self, model: AffineTask, row: int) -> Clash:
+        """What contradicts each other, where the bound is infinite."""
+
+
+def robust(model: AffineTask, strict: float, granting: float) -> float:
+    """The bound to report, of one on the criterion itself and one on what verification accepts.
+
+    A proof that no explanation exists must cover all that would be called valid. So must a bound
+    where decisions are known to some tolerance only: the criterion itself may then hold nowhere.
+    """
+    sound = strict < np.inf and (model.exact_decisions or granting >= (1 - _ROBUST) * strict)
+    return strict if sound else granting
+
+
+@dataclass(frozen=True)
+class CutProof(Certificate):
+    """Cuts, and multipliers for them.
+
+    Arguments:
+        cuts: all cuts, in the order in which they were added to the master.
+        tree: multipliers of the limits on sums of features and of the cuts, in this order.
+        infeasible: whether they are said to prove that there is no explanation.
+    """
+
+    cuts: tuple[Cut, ...]
+    tree: Tree
+    infeasible: bool = False
+
+    def system(self, model: AffineTask, row: int) -> System:
+        """The limits and cuts, built again; the cuts with what verification grants."""
+        system = model.system(row)
+        if not self.cuts:
+            return system
+        directions, weights = [], []
+        for (ray, quantifier), cuts in groupby(self.cuts, lambda cut: (cut.ray, cut.quantifier)):
+            decisions = np.stack([cut.decision for cut in cuts])
+            if ray:
+                directions.append(model.ray_directions(decisions))
+                weights.append(np.abs(directions[-1]))
+            else:
+                directions.append(model.directions(row, quantifier, decisions))
+                weights.append(model.weights(row, quantifier, decisions))
+        cut = model.cut(row, np.concatenate(directions))
+        return system.with_cuts(cut).with_leeway(model.leeway(row, np.concatenate(weights)), cut)
+
+    def bound(self, model: AffineTask, row: int, some: Array | None = None) -> float:
+        """What the multipliers prove of a fresh system.
+
+        `some` is the decision of a branch: only there may it enter as the one that is enough.
+        """
+        if not all(self._belongs(cut, model, row, some) for cut in self.cuts):
+            return 0.0
+        system, grid = self.system(model, row), model.grid(row)
+        strict = proved_bound(replace(system, leeway=None), model.norm, self.tree, grid)
+        if strict == 0:
+            return 0.0
+        return robust(model, strict, proved_bound(system, model.norm, self.tree, grid))
+
+    @staticmethod
+    def _belongs(cut: Cut, model: AffineTask, row: int, some: Array | None) -> bool:
+        """Whether the criterion implies a cut, if its decision is feasible."""
+        task = model.task
+        if cut.ray:
+            return task.pipeline.problem.recedes(cut.decision)
+        if cut.quantifier is Quantifier.GIVEN:
+            return np.array_equal(cut.decision, task.factual[row].numpy())
+        if cut.quantifier is Quantifier.SOME:
+            return some is not None and np.array_equal(cut.decision, some)
+        # With a margin, the alternative need not win against itself.
+        own = task.criterion.pivot(task.factual)[row].numpy()
+        contrast = task.criterion.contrasts and task.margin > 0
+        return not (contrast and np.array_equal(cut.decision, own))
+
+    def decisions(self) -> list[Array]:
+        """Those of the cuts, rays apart."""
+        return [cut.decision for cut in self.cuts if not cut.ray]
+
+    def clash(self, model: AffineTask, row: int) -> Clash:
+        """The cuts and limits with a multiplier; of several branches, those of any."""
+        system, grid = self.system(model, row), model.grid(row)
+        parts = leaves(system, self.tree, grid)
+        rows = np.zeros(len(system.matrix), dtype=bool)
+        features = np.zeros(len(system.lower), dtype=bool)
+        radius = np.inf
+        for part, leaf in parts:
+            if (part.lower > part.upper).any():
+                continue
+            rows |= np.abs(leaf.multipliers) > _ROLE * np.abs(leaf.multipliers).max(initial=0.0)
+            slope, _ = part.combine(leaf.multipliers)
+            features |= np.abs(slope) > _ROLE * np.abs(leaf.multipliers).max(initial=0.0)
+            radius = min(radius, part.radius(leaf.multipliers))
+        first = len(model.system(row).matrix)
+        owners = [k for k, cut in enumerate(self.cuts) for _ in cut.directions(model, row)]
+        used = sorted({owners[k] for k in np.flatnonzero(rows[first:])})
+        used = [k for k in used if not self.cuts[k].ray]
+        domain = model.task.domain
+        limits: list[str] = []
+        locked: list[str] = []
+        if domain is not None:
+            names = domain.limits.names
+            limits += [domain.describe_sum(int(k)) for k in np.flatnonzero(rows[:first])]
+            for j in np.flatnonzero(features):
+                (locked if domain.limits.immutable[j] else limits).append(names[int(j)])
+            if len(parts) > 1:
+                limits.append("features that are whole numbers")
+        decisions = [self.cuts[k].decision for k in used]
+        width = self.cuts[0].decision.shape[0] if self.cuts else 0
+        return Clash(
+            np.array(decisions).reshape(len(used), width), tuple(limits), tuple(locked), radius
+        )
+
+
+@dataclass(frozen=True)
+class ListProof(Certificate):
+    """A proof for each decision that could meet the criterion: by its half-spaces, or by cuts.
+
+    Arguments:
+        limit: the most decisions to list.
+        root: what follows from what every decision must meet, if anything must.
+        branches: proofs for the decisions whose half-spaces alone are not enough.
+        infeasible: whether they are said to prove that there is no explanation.
+    """
+
+    limit: int
+    root: CutProof | None
+    branches: dict[int, CutProof]
+    infeasible: bool = False
+
+    def bound(self, model: AffineTask, row: int) -> float:
+        """The least bound of any decision."""
+        least = 0.0 if self.root is None else self.root.bound(model, row)
+        return max(least, float(self._bounds(model, row).min()))
+
+    def _bounds(self, model: AffineTask, row: int) -> Array:
+        listing = model.listing(self.limit)
+        if listing is None:
+            return np.zeros(1)
+        bounds = listing.bounds(row)
+        for k, proof in self.branches.items():
+            bounds[k] = max(bounds[k], proof.bound(model, row, some=listing.decisions[k]))
+        return bounds
+
+    def decisions(self) -> list[Array]:
+        """Those of all its cuts."""
+        proofs = [*([] if self.root is None else [self.root]), *self.branches.values()]
+        return [decision for proof in proofs for decision in proof.decisions()]
+
+    def clash(self, model: AffineTask, row: int) -> Clash:
+        """That of what every decision must meet; else the limits that are involved anywhere."""
+        if self.root is not None and self.root.bound(model, row) == np.inf:
+            return self.root.clash(model, row)
+        clashes = [proof.clash(model, row) for proof in self.branches.values()]
+        limits = dict.fromkeys(limit for clash in clashes for limit in clash.limits)
+        locked = dict.fromkeys(name for clash in clashes for name in clash.locked)
+        radius = min((clash.radius for clash in clashes), default=np.inf)
+        listing, domain = model.listing(self.limit), model.task.domain
+        if listing is not None and domain is not None:
+            for j in listing.held(row):
+                group = locked if domain.limits.immutable[j] else limits
+                group[domain.limits.names[j]] = None
+        return Clash(np.empty((0, 1)), tuple(limits), tuple(locked), radius)

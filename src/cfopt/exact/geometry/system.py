@@ -1,0 +1,277 @@
+"""Linear limits on a change of context, and what multipliers prove about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from cfopt._typing import Array
+from cfopt.exact.geometry.highs import solve_program
+
+#: How exactly sums of products are known, as a fraction of their terms.
+_ROUNDING = 1e-13
+#: A clash proves that there is no solution only if it exceeds what the rows may be broken by this
+#: many times: the leeway grows with the change, and would overtake a smaller one not far away.
+FAR = 100.0
+
+
+@dataclass(frozen=True)
+class HalfSpaces:
+    """`normals @ u <= limits`, and how exactly they are known.
+
+    Arguments:
+        normals: `(C, p)`.
+        limits: `(C,)`.
+        rounding: the most that each limit should be undercut, so that rounding elsewhere does not
+            break it, `(C,)`. Solutions respect it where they can; proofs do without.
+        doubt: the uncertainty of the limits, `(C,)`.
+        grain: the uncertainty of the entries of the normals, `(C,)`.
+    """
+
+    normals: Array
+    limits: Array
+    rounding: Array
+    doubt: Array
+    grain: Array
+
+
+@dataclass(frozen=True)
+class Leeway:
+    """By how much rows may be broken by a change u: `constant + growth @ |u|`.
+
+    Arguments:
+        constant: `(k,)`.
+        growth: `(k, p)`.
+    """
+
+    constant: Array
+    growth: Array
+
+
+@dataclass(frozen=True)
+class System:
+    """`lower <= u <= upper` and `row_lower <= matrix @ u <= row_upper`, for a change u.
+
+    Multipliers have one entry for each row: > 0 for its upper limit, < 0 for its lower one. The
+    bounds on u need none, since a linear or separable function is minimised over a box directly.
+
+    Arguments:
+        lower, upper: `(p,)`.
+        matrix: `(k, p)`; each row has norm 1, or is 0.
+        rows: row_lower, row_upper, and rounding, doubt and grain as in `HalfSpaces`, `(5, k)`.
+        plain: whether there are half-spaces only: no bounds, no lower limits.
+        leeway: the most by which rows may be broken all the same, if at all.
+    """
+
+    lower: Array
+    upper: Array
+    matrix: Array
+    rows: Array
+    plain: bool
+    leeway: Leeway | None = None
+
+    @classmethod
+    def box(cls, lower: Array, upper: Array) -> System:
+        """Bounds alone."""
+        plain = not (np.isfinite(lower).any() or np.isfinite(upper).any())
+        return cls(lower, upper, np.empty((0, len(lower))), np.empty((5, 0)), plain)
+
+    def with_rows(self, matrix: Array, row_lower: Array, row_upper: Array) -> System:
+        """The system with more limits on sums, known exactly."""
+        exact = np.zeros(len(matrix))
+        rows = np.stack([row_lower, row_upper, exact, exact, exact])
+        return self._with(matrix, rows, plain=False)
+
+    def with_cuts(self, cuts: HalfSpaces) -> System:
+        """The system with more half-spaces."""
+        below = np.full(len(cuts.limits), -np.inf)
+        rows = np.stack([below, cuts.limits, cuts.rounding, cuts.doubt, cuts.grain])
+        return self._with(cuts.normals, rows, self.plain)
+
+    def with_leeway(self, leeway: Leeway, cuts: HalfSpaces) -> System:
+        """The system whose last rows, which are these cuts, may be broken."""
+        norm, before = _lengths(cuts.normals), len(self.matrix) - len(cuts.limits)
+        constant = np.pad(leeway.constant / norm, (before, 0))
+        growth = np.pad(leeway.growth / norm[:, None], ((before, 0), (0, 0)))
+        return replace(self, leeway=Leeway(constant, growth))
+
+    def _with(self, matrix: Array, rows: Array, plain: bool) -> System:
+        norm = _lengths(matrix)
+        return System(
+            self.lower,
+            self.upper,
+            np.concatenate([self.matrix, matrix / norm[:, None]]),
+            np.concatenate([self.rows, rows / norm], axis=1),
+            plain,
+        )
+
+    @property
+    def row_lower(self) -> Array:
+        """Lower limits of the rows, `(k,)`."""
+        values: Array = self.rows[0]
+        return values
+
+    @property
+    def row_upper(self) -> Array:
+        """Upper limits of the rows, `(k,)`."""
+        values: Array = self.rows[1]
+        return values
+
+    def scaled(self, unit: float) -> System:
+        """The same for `u / unit`."""
+        rows = self.rows / unit
+        rows[4] = self.rows[4]
+        return System(self.lower / unit, self.upper / unit, self.matrix, rows, self.plain)
+
+    def reach(self) -> float:
+        """How far the most distant of the limits is from u = 0; 1 if none is broken there."""
+        if self.plain:
+            return -float(self.rows[1].min(initial=0.0)) or 1.0
+        distance = max(
+            float(self.lower.max(initial=0.0)),
+            -float(self.upper.min(initial=0.0)),
+            float(self.rows[0].max(initial=0.0)),
+            -float(self.rows[1].min(initial=0.0)),
+        )
+        return distance if distance > 0 else 1.0
+
+    def tightened(self) -> System:
+        """The system whose solutions keep off their upper limits by the rounding."""
+        rows = self.rows.copy()
+        rows[1] -= rows[2]
+        return System(self.lower, self.upper, self.matrix, rows, self.plain)
+
+    def within(self, lower: Array, upper: Array) -> System:
+        """The system with other bounds."""
+        plain = not (np.isfinite(lower).any() or np.isfinite(upper).any())
+        plain = plain and bool((np.isneginf(self.rows[0]) & np.isfinite(self.rows[1])).all())
+        return replace(self, lower=lower, upper=upper, plain=plain)
+
+    def breach(self, u: Array) -> float:
+        """By how much u breaks the worst of the limits; 0 or less if none."""
+        value = self.matrix @ u
+        if self.plain:
+            return float((value - self.rows[1]).max(initial=-np.inf))
+        parts = (self.lower - u, u - self.upper, self.row_lower - value, value - self.row_upper)
+        return max(float(part.max(initial=-np.inf)) for part in parts)
+
+    def combine(self, multipliers: Array) -> tuple[Array, float]:
+        """One inequality that follows from the rows: `g @ u <= c`.
+
+        It follows for any multipliers: those on a limit that does not exist are dropped.
+        """
+        if self.plain:
+            above = np.maximum(multipliers, 0.0)
+            return above @ self.matrix, float(above @ self.rows[1])
+        lower, upper = self._ends
+        above = np.where(np.isfinite(self.rows[1]), np.maximum(multipliers, 0.0), 0.0)
+        below = np.where(np.isfinite(self.rows[0]), np.maximum(-multipliers, 0.0), 0.0)
+        return (above - below) @ self.matrix, float(above @ upper - below @ lower)
+
+    def spare(self, multipliers: Array) -> tuple[Array, float]:
+        """By how much the inequality of `combine` may be broken: `growth @ |u| + constant`."""
+        if self.leeway is None:
+            return np.zeros(len(self.lower)), 0.0
+        weight = np.abs(multipliers)
+        return weight @ self.leeway.growth, float(weight @ self.leeway.constant)
+
+    @cached_property
+    def _ends(self) -> Array:
+        """The lower and upper limits of the rows, 0 where there is none, `(2, k)`."""
+        return np.where(np.isfinite(self.rows[:2]), self.rows[:2], 0.0)
+
+    def radius(self, multipliers: Array) -> float:
+        """The distance of u = 0 within which the multipliers prove that there is no solution.
+
+        With `g @ u <= c` for all solutions: where the bounds are finite, g u has a least value;
+        along the others it falls by at most `|g| |u|`. 0 proves nothing.
+        """
+        excess, slope, _ = self._excess(multipliers)
+        excess -= self.spare(multipliers)[1]
+        return 0.0 if excess <= 0 else np.inf if slope == 0 else excess / slope
+
+    def refutes(self, multipliers: Array) -> bool:
+        """Whether the multipliers prove that nothing at all satisfies the system.
+
+        That is, g vanishes along open ends as far as it is known.
+        """
+        excess, _, vanishes = self._excess(multipliers)
+        return excess > FAR * self.spare(multipliers)[1] and vanishes
+
+    def _excess(self, multipliers: Array) -> tuple[float, float, bool]:
+        """By how much `g @ u <= c` is broken at least, and how that changes along open ends.
+
+        What grows of the leeway is taken off; its constant is not.
+        """
+        g, c = self.combine(multipliers)
+        growth, _ = self.spare(multipliers)
+        falls = [g + growth, growth - g]  # how fast `g u - growth |u|` falls below and above 0
+        ends = [self.lower, self.upper]
+        least, slope = np.full_like(g, np.inf), np.zeros_like(g)
+        nearest = np.clip(0.0, self.lower, self.upper)
+        for fall, end in zip(falls, ends, strict=True):
+            closed = np.where(np.isfinite(end), end, nearest)
+            least = np.minimum(least, g * closed - growth * np.abs(closed))
+            slope = np.maximum(slope, np.where(np.isfinite(end), 0.0, fall))
+        weight = np.abs(multipliers)
+        # Rounding must not pass for an excess.
+        limits = np.abs(self._ends).max(axis=0)
+        noise = weight @ (_ROUNDING * limits + self.rows[3]) + _ROUNDING * np.abs(least).sum()
+        excess = float(least.sum() - c - noise)
+        open_ended = ~np.isfinite(np.where(g > 0, self.lower, self.upper))
+        vanishes = bool((np.abs(g[open_ended]) <= weight @ (self.rows[4] + _ROUNDING)).all())
+        return excess, float(np.sqrt(slope @ slope)), vanishes
+
+    def clash(self) -> Array | None:
+        """Multipliers that show that nothing satisfies the system; None if none are found.
+
+        Preferably such that need no bounds, or at least not those that hold an entry in place:
+        then a user knows that loosening these would not help.
+        """
+        held = self.lower == self.upper
+        free = np.full_like(self.lower, np.inf)
+        boxes = [(-free, free)]
+        if np.isfinite(self.lower).any() or np.isfinite(self.upper).any():
+            boxes.append((np.where(held, -np.inf, self.lower), np.where(held, np.inf, self.upper)))
+            boxes.append((self.lower, self.upper))
+        for lower, upper in boxes:
+            multipliers = self.within(lower, upper)._clash()
+            if multipliers is not None:
+                return multipliers
+        return None
+
+    def _clash(self) -> Array | None:
+        """The dual of `min t` subject to the rows relaxed by t.
+
+        A basic solution has a smallest possible set of rows that clash.
+        """
+        size, rows = len(self.lower), len(self.matrix)
+        finite = [np.isfinite(self.row_upper), np.isfinite(self.row_lower)]
+        column = np.ones((rows, 1))
+        over = np.hstack([self.matrix, -column])[finite[0]]
+        under = np.hstack([self.matrix, column])[finite[1]]
+        count = len(over)
+        solved = solve_program(
+            np.append(np.zeros(size), 1.0),
+            np.concatenate([over, under]),
+            np.concatenate([np.full(count, -np.inf), self.row_lower[finite[1]]]),
+            np.concatenate([self.row_upper[finite[0]], np.full(len(under), np.inf)]),
+            np.append(self.lower, 0.0),
+            np.append(self.upper, np.inf),
+        )
+        if solved is None:
+            return None
+        multipliers = np.zeros(rows)
+        multipliers[finite[0]] += np.maximum(solved.multipliers[:count], 0.0)
+        multipliers[finite[1]] += np.minimum(solved.multipliers[count:], 0.0)
+        multipliers[np.abs(multipliers) < 1e-9 * np.abs(multipliers).max(initial=0.0)] = 0.0
+        return multipliers if self.refutes(multipliers) else None
+
+
+def _lengths(matrix: Array) -> Array:
+    """The divisors that give rows norm 1, `(k, p) -> (k,)`; 1 where they are 0."""
+    norm: Array = np.sqrt(np.square(matrix).sum(axis=1))
+    norm[norm == 0] = 1.0
+    return norm

@@ -1,0 +1,222 @@
+"""The contexts that a caller gives, in whatever form, as one checked batch."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from cfopt.errors import CfoptError, InputError, PredictorError
+from cfopt.pipeline.images import as_read, check_cells
+from cfopt.question.features import Features
+
+if TYPE_CHECKING:
+    from cfopt.pipeline import Pipeline
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """A batch of contexts.
+
+    Arguments:
+        x: the contexts, `(B, ...)`.
+        features: their names and scales.
+        labels: a label for each row, from a DataFrame's index.
+    """
+
+    x: Tensor
+    features: Features
+    labels: tuple[Hashable, ...] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        given: Any,
+        pipeline: Pipeline,
+        features: Features | None,
+        name: str = "explain",
+        shape: tuple[int, ...] | None = None,
+    ) -> Contexts:
+        """Read a tensor, an array, a list, images, a DataFrame or one row of it.
+
+        A vector or a single image becomes a batch of one. Tensors keep dtype and device; anything
+        else takes those of the predictor. Images as uint8, or for a predictor that declares a
+        `value_range`, become floats with the channels first, and features count in that order.
+
+        Arguments:
+            given: the contexts.
+            pipeline: the pipeline that reads them.
+            features: what is known of them.
+            name: the name of the caller, for messages.
+            shape: the shape of one context, where a generative model declares its `context_shape`.
+        """
+        labels = None
+        known = features if features is not None else Features()
+        given = _as_frame(given)
+        if isinstance(given, pd.DataFrame):
+            labels = tuple(given.index)
+            known = _named(given, known)
+        x = as_batch(given, pipeline, name, shape).detach().clone()
+        if not x.numel():
+            raise _unreadable(x, name)
+        known.check(x[0].numel())
+        return cls(x, known, labels)
+
+    def alike(self, given: Any, pipeline: Pipeline) -> Tensor:
+        """More contexts of the same kind, in any form: `(N, ...)`."""
+        shape = tuple(self.x.shape[1:])
+        x = Contexts.of(given, pipeline, self.features, "reference", shape).x
+        if x.shape[1:] != shape:
+            raise InputError(
+                f"reference needs contexts of shape {shape}, as x0 has; got {tuple(x.shape[1:])}."
+            )
+        return x
+
+    @property
+    def finite(self) -> Tensor:
+        """Which rows have only finite values, `(B,)`."""
+        return self.x.flatten(1).isfinite().all(1)
+
+
+def as_batch(
+    given: Any, pipeline: Pipeline, name: str, shape: tuple[int, ...] | None = None
+) -> Tensor:
+    """Contexts in any form as the predictor reads them: a batch, contiguous, `(B, ...)`.
+
+    What `Contexts.of` says, without names; a tensor that needs no change is not copied, and keeps
+    its gradient.
+
+    Arguments:
+        given: the contexts.
+        pipeline: the pipeline that reads them.
+        name: the name of the caller, for messages.
+        shape: the shape of one context, if it is known.
+    """
+    given = _as_frame(given)
+    if isinstance(given, pd.DataFrame):
+        given = _numbers(given, name)
+    parameter = _first_parameter(pipeline)
+    dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
+    device = None if parameter is None else parameter.device
+    x = given if isinstance(given, Tensor) else _tensor(given, dtype, device, name)
+    if x.ndim in (1, 3):
+        x = x[None]
+    if x.ndim not in (2, 4):
+        raise _unreadable(x, name)
+    if x.ndim == 4:
+        x = as_read(x, pipeline.predictor, shape, dtype)
+    if not x.is_floating_point():
+        x = x.to(dtype)
+    if parameter is not None and (x.dtype, x.device) != (parameter.dtype, parameter.device):
+        raise InputError(
+            f"The contexts are {x.dtype} on {x.device}, the predictor is {parameter.dtype} on "
+            f"{parameter.device}. Move one to the other with .to(...)."
+        )
+    return x.contiguous()  # a model may use .view
+
+
+def _unreadable(x: Tensor, name: str) -> InputError:
+    return InputError(
+        f"{name} needs at least one context: a batch of vectors (rows, features) or of images "
+        "(rows, channels, height, width), or a single one of these; got shape "
+        f"{tuple(x.shape)}."
+    )
+
+
+def check_predictor(x: Tensor, pipeline: Pipeline) -> Tensor:
+    """The costs of finite contexts, if the predictor can be explained: `(B, ...) -> (B, n)`.
+
+    It must return costs of the right shape, the same ones each time, each row's regardless of the
+    rows around it, and depend on x in a way that autograd can follow.
+    """
+    check_cells(x, pipeline.predictor, pipeline.problem.num_costs)
+    probe = x.clone().requires_grad_()
+    try:
+        with torch.enable_grad():
+            costs = pipeline.predict(probe)
+    except (RuntimeError, ValueError, IndexError) as error:
+        if isinstance(error, CfoptError):  # it says itself what is wrong
+            raise
+        raise PredictorError(
+            f"The predictor fails on contexts of shape {tuple(x.shape)}: {error}"
+        ) from error
+    gradient = None
+    if costs.requires_grad:
+        (gradient,) = torch.autograd.grad(costs.sum(), probe, allow_unused=True)
+    if gradient is None:
+        raise PredictorError(
+            "The predictor needs a gradient with respect to its input; its output has none. Remove "
+            "torch.no_grad, .detach() or NumPy from its forward pass."
+        )
+    costs = costs.detach()
+    _check_repeatable(x, costs, pipeline)
+    return costs
+
+
+def _check_repeatable(x: Tensor, costs: Tensor, pipeline: Pipeline) -> None:
+    """Raise PredictorError if costs change when they are asked for again, or for a row alone."""
+    known = costs.isfinite().all(1).nonzero().flatten()
+    if not len(known):
+        return
+    first = known[:1]
+    with torch.no_grad():
+        try:
+            again, alone = pipeline.predict(x), pipeline.predict(x[first])
+        except (ValueError, RuntimeError) as error:
+            raise PredictorError(f"The predictor fails on one context alone: {error}") from error
+    size = costs[known].abs().amax(1, keepdim=True).clamp(min=1e-12)
+    differs = (again[known] - costs[known]).abs() > 1e-3 * size
+    if differs.any() or ((alone - costs[first]).abs() > 1e-3 * size[:1]).any():
+        raise PredictorError(
+            "The predictor gives other costs for the same context when it is called again, or with "
+            "it alone: dropout or batch normalisation seems to be in training mode. Pass the "
+            "module itself, which explain puts into eval mode, or call .eval() on what your "
+            "function uses."
+        )
+
+
+def _first_parameter(pipeline: Pipeline) -> Tensor | None:
+    if not isinstance(pipeline.predictor, nn.Module):
+        return None
+    return next((p for p in pipeline.predictor.parameters() if p.is_floating_point()), None)
+
+
+def _as_frame(given: Any) -> Any:
+    """One row of a DataFrame as a DataFrame; anything else as it is."""
+    return given.to_frame().T.infer_objects() if isinstance(given, pd.Series) else given
+
+
+def _named(frame: pd.DataFrame, features: Features) -> Features:
+    columns = tuple(str(column) for column in frame.columns)
+    if features.names is not None and tuple(features.names) != columns:
+        missing = sorted(set(features.names) ^ set(columns))
+        what = f"{missing[0]!r} is in one only" if missing else "the order differs"
+        raise InputError(f"The DataFrame's columns and the names of Features disagree: {what}.")
+    return replace(features, names=columns)
+
+
+def _numbers(frame: pd.DataFrame, name: str) -> Any:
+    for column in frame.columns:
+        if not pd.api.types.is_numeric_dtype(frame[column]):
+            raise InputError(
+                f"{name} needs numbers; column {column!r} of the DataFrame has type "
+                f"{frame[column].dtype}. Encode it as the predictor was trained."
+            )
+    return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _tensor(given: Any, dtype: torch.dtype, device: torch.device | None, name: str) -> Tensor:
+    """Numbers in the given dtype; bytes as they are, since they may be pixels."""
+    try:
+        array = np.asarray(given)
+        array = array if array.dtype == np.uint8 else np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{name} needs contexts as a tensor, array or DataFrame; got {type(given).__name__}."
+        ) from error
+    return torch.tensor(array, dtype=torch.uint8 if array.dtype == np.uint8 else dtype).to(device)

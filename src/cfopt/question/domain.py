@@ -1,0 +1,180 @@
+"""The contexts that are allowed: what `Features` says, for each row of a batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cfopt._batch import ROWS, Batch
+from cfopt._typing import Array
+from cfopt.question.features import Features
+from cfopt.question.limits import Limits
+
+#: By how much a limit may be missed, as a fraction of its size (at least of 1).
+_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Domain(Batch):
+    """Which contexts each row may move to.
+
+    Arguments:
+        origin: the factual contexts, flattened, `(B, p)`.
+        lower, upper: bounds of each row, with what cannot change or in one direction only,
+            `(B, p)`.
+        limits: what holds for all rows.
+    """
+
+    origin: Tensor = field(metadata=ROWS)
+    lower: Tensor = field(metadata=ROWS)
+    upper: Tensor = field(metadata=ROWS)
+    limits: Limits
+
+    @classmethod
+    def of(cls, features: Features, x0: Tensor) -> Domain | None:
+        """The domain of a batch of contexts, `(B, ...)`; None if any context is allowed."""
+        if not features.limited:
+            return None
+        origin = x0.flatten(1)
+        limits = features.limits(origin.shape[1])
+        # Whole numbers that are off by rounding are those that are meant.
+        whole = torch.from_numpy(limits.integer).to(origin.device)
+        held = torch.where(whole, origin.round(), origin)
+        lower, upper = (torch.from_numpy(b).to(origin) for b in (limits.lower, limits.upper))
+        up, down = (
+            torch.from_numpy(limits.immutable | one_way).to(origin.device)
+            for one_way in (limits.increase, limits.decrease)
+        )
+        return cls(
+            origin,
+            torch.where(up, torch.maximum(held, lower), lower).expand_as(origin),
+            torch.where(down, torch.minimum(held, upper), upper).expand_as(origin),
+            limits,
+        )
+
+    @property
+    def discrete(self) -> bool:
+        """Whether some features are whole numbers."""
+        return bool(self.limits.integer.any())
+
+    @property
+    def boxed(self) -> bool:
+        """Whether there are only bounds, apart from integrality."""
+        return not len(self.limits.groups) and not len(self.limits.matrix)
+
+    def sums(self) -> tuple[Array, Array, Array]:
+        """Limits on weighted sums, one-hot groups among them: matrix `(k, p)`, lower and upper."""
+        limits, ones = self.limits, np.ones(len(self.limits.groups))
+        matrix = np.concatenate([limits.matrix, limits.group_matrix])
+        return (
+            matrix,
+            np.concatenate([limits.row_lower, ones]),
+            np.concatenate([limits.row_upper, ones]),
+        )
+
+    def clamp(self, x: Tensor) -> Tensor:
+        """The nearest contexts within the bounds: `(B, ...) -> (B, ...)`."""
+        return x.flatten(1).clamp(self.lower, self.upper).view_as(x)
+
+    def round(self, x: Tensor) -> Tensor:
+        """Whole numbers made whole, and one of each one-hot group chosen: `(B, ...)`, same shape.
+
+        Limits on other sums may then be broken: ask `allows`.
+        """
+        flat = x.flatten(1)
+        whole = torch.from_numpy(self.limits.integer).to(x.device)
+        nearest = flat.round().clamp(self.lower.ceil(), self.upper.floor())
+        rounded = torch.where(whole, nearest, flat)
+        for group in self.limits.groups:
+            columns = list(group)
+            score = flat[:, columns].clone()
+            score[self.upper[:, columns] < 0.5] = -torch.inf  # held at 0
+            score[self.lower[:, columns] > 0.5] = torch.inf  # held at 1
+            chosen = torch.zeros_like(score)
+            chosen.scatter_(1, score.argmax(1, keepdim=True), 1.0)
+            rounded[:, columns] = chosen
+        return rounded.view_as(x)
+
+    def settled(self, x: Tensor) -> Domain:
+        """The domain with the whole numbers of given contexts, so that only the others can move."""
+        whole = torch.from_numpy(self.limits.integer).to(x.device)
+        values = x.flatten(1)
+        return replace(
+            self,
+            lower=torch.where(whole, values, self.lower),
+            upper=torch.where(whole, values, self.upper),
+            limits=replace(self.limits, integer=np.zeros_like(self.limits.integer)),
+        )
+
+    def allows(self, x: Tensor) -> Tensor:
+        """Whether each context is allowed: `(B, ...) -> (B,)`."""
+        host = x.flatten(1).double().cpu().numpy()
+        # What cannot change has bounds of its own, which may be outside of those of all rows.
+        lower = np.maximum(self.lower.double().cpu().numpy(), self.limits.lower)
+        upper = np.minimum(self.upper.double().cpu().numpy(), self.limits.upper)
+        host = np.nan_to_num(host, nan=np.nan, posinf=np.nan, neginf=np.nan)
+        slack = _TOLERANCE * np.maximum(1.0, np.abs(host))
+        allowed = ((host >= lower - slack) & (host <= upper + slack)).all(1)
+        integer = self.limits.integer
+        off = np.abs(host - host.round())[:, integer] <= _TOLERANCE
+        allowed &= off.all(1)
+        matrix, least, most = self.sums()
+        if len(matrix):
+            sums = host @ matrix.T
+            room = _TOLERANCE * np.maximum(1.0, np.abs(host) @ np.abs(matrix).T)
+            allowed &= ((sums >= least - room) & (sums <= most + room)).all(1)
+        return torch.from_numpy(allowed).to(x.device)
+
+    def faults(self, x: Tensor) -> list[str]:
+        """What is not allowed about each context, in words, or ""."""
+        allowed = self.allows(x).tolist()
+        flat = x.flatten(1).double().cpu().numpy()
+        return ["" if ok else self._fault(row, flat[row]) for row, ok in enumerate(allowed)]
+
+    def _fault(self, row: int, x: Array) -> str:
+        """The first limit that a context breaks, in words."""
+        limits, origin = self.limits, self.origin[row].double().cpu().numpy()
+        slack = _TOLERANCE * np.maximum(1.0, np.abs(x))
+        for j, name in enumerate(limits.names):
+            fixed = ", and it cannot change" if limits.immutable[j] else ""
+            if x[j] < limits.lower[j] - slack[j]:
+                return f"{name!r} is {x[j]:g}, below its lower bound {limits.lower[j]:g}{fixed}"
+            if x[j] > limits.upper[j] + slack[j]:
+                return f"{name!r} is {x[j]:g}, above its upper bound {limits.upper[j]:g}{fixed}"
+            moved = x[j] - origin[j]
+            if limits.immutable[j] and abs(moved) > slack[j]:
+                return f"{name!r} cannot change, but is {x[j]:g} instead of {origin[j]:g}"
+            if limits.increase[j] and moved < -slack[j]:
+                return f"{name!r} can only increase, but is {x[j]:g} instead of {origin[j]:g}"
+            if limits.decrease[j] and moved > slack[j]:
+                return f"{name!r} can only decrease, but is {x[j]:g} instead of {origin[j]:g}"
+        for group in limits.groups:
+            values = x[list(group)]
+            if abs(values.sum() - 1) > _TOLERANCE or np.abs(values * (1 - values)).max() > 1e-5:
+                members = ", ".join(f"{limits.names[j]!r}: {x[j]:g}" for j in group)
+                return f"exactly one of a one-hot group needs to be 1, got {members}"
+        for j in np.flatnonzero(limits.integer).tolist():
+            if abs(x[j] - round(x[j])) > _TOLERANCE:
+                return f"{limits.names[j]!r} needs to be a whole number, is {x[j]:g}"
+        for k in range(len(limits.matrix)):
+            total = float(limits.matrix[k] @ x)
+            room = _TOLERANCE * max(1.0, float(np.abs(limits.matrix[k]) @ np.abs(x)))
+            if total < limits.row_lower[k] - room or total > limits.row_upper[k] + room:
+                least, most = limits.row_lower[k], limits.row_upper[k]
+                return f"{self.describe_sum(k)} is {total:g}, not between {least:g} and {most:g}"
+        return "it is outside of what is allowed"
+
+    def describe_sum(self, k: int) -> str:
+        """One of the limits on weighted sums, one-hot groups last, in words."""
+        limits = self.limits
+        if k >= len(limits.matrix):
+            members = limits.groups[k - len(limits.matrix)]
+            return "the group (" + ", ".join(limits.names[j] for j in members) + ")"
+        row, terms = limits.matrix[k], []
+        for j in np.flatnonzero(row):
+            size = "" if abs(row[j]) == 1 else f"{abs(row[j]):g} "
+            terms.append(("- " if row[j] < 0 else "+ ") + size + limits.names[int(j)])
+        return "(" + " ".join(terms).removeprefix("+ ") + ")"

@@ -1,0 +1,237 @@
+"""What the entries of a context are called, their scales, and the values they may take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, overload
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from cfopt.errors import InputError
+from cfopt.question.limits import FeatureIndex, Limits, Which
+
+#: One value for all features, one for each, or some by name or number.
+Values: TypeAlias = float | Sequence[float] | Tensor | Mapping[Any, float]
+
+
+@dataclass(frozen=True)
+class LinearLimit:
+    """A limit on a weighted sum of features: `lower <= sum_j c_j x_j <= upper`.
+
+    Arguments:
+        coefficients: the c, by name or number of the feature, or one for each.
+        lower, upper: what the sum may be; open by default.
+    """
+
+    coefficients: Mapping[Any, float] | Sequence[float]
+    lower: float = -math.inf
+    upper: float = math.inf
+
+    def __post_init__(self) -> None:
+        plain = _plain("The coefficients of LinearLimit", self.coefficients)
+        if not isinstance(plain, (dict, tuple)):
+            raise InputError(f"LinearLimit needs coefficients by feature, got {plain!r}.")
+        object.__setattr__(self, "coefficients", plain)
+        for name in ("lower", "upper"):
+            value = _plain(f"{name} of LinearLimit", getattr(self, name))
+            if not isinstance(value, float) or math.isnan(value):
+                raise InputError(f"LinearLimit needs one number for {name}, got {value!r}.")
+            object.__setattr__(self, name, value)
+        if self.lower > self.upper or self.lower == math.inf or self.upper == -math.inf:
+            raise InputError(
+                f"LinearLimit needs lower <= upper, got {self.lower:g} and {self.upper:g}."
+            )
+
+
+@dataclass(frozen=True)
+class Features:
+    """The features of a context, and which values of them are allowed.
+
+    Features are named, or numbered from 0. What is allowed holds for every explanation; a context
+    that is itself outside of it is rejected.
+
+    Arguments:
+        names: a name for each feature.
+        scale: a typical change of each feature, > 0, such as its standard deviation. Distances
+            that are to be minimised count in these units.
+        lower, upper: bounds: one for all, one for each, or a dictionary of some.
+        immutable: features that cannot change.
+        only_increase, only_decrease: features that can move in one direction only.
+        integer: features that are whole numbers.
+        one_hot: groups of features of which exactly one is 1 and the others are 0.
+        linear: limits on weighted sums of features.
+    """
+
+    names: Sequence[str] | None = None
+    scale: Sequence[float] | Tensor | None = None
+    lower: Values | None = None
+    upper: Values | None = None
+    immutable: Sequence[Which] = ()
+    only_increase: Sequence[Which] = ()
+    only_decrease: Sequence[Which] = ()
+    integer: Sequence[Which] = ()
+    one_hot: Sequence[Sequence[Which]] = ()
+    linear: Sequence[LinearLimit] = ()
+
+    def __post_init__(self) -> None:
+        if self.names is not None:
+            names = tuple(str(name) for name in _listed("names", self.names))
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise InputError(f"Features needs names that differ; {twice[0]!r} occurs twice.")
+            object.__setattr__(self, "names", names)
+        if self.scale is not None:
+            plain = _plain("scale of Features", self.scale)
+            if not isinstance(plain, tuple):
+                raise InputError(f"scale of Features needs one number a feature, got {plain!r}.")
+            check_scale(torch.tensor(plain, dtype=torch.float64))
+            object.__setattr__(self, "scale", plain)
+        if self.names is not None and self.scale is not None and len(self.names) != len(self.scale):
+            raise InputError(
+                f"Features needs as many scales as names, got {len(self.scale)} and "
+                f"{len(self.names)}."
+            )
+        for name in ("lower", "upper"):
+            object.__setattr__(self, name, _plain(f"{name} of Features", getattr(self, name)))
+        for name in ("immutable", "only_increase", "only_decrease", "integer"):
+            object.__setattr__(self, name, _listed(name, getattr(self, name)))
+        groups = tuple(_listed("one_hot", group) for group in _listed("one_hot", self.one_hot))
+        object.__setattr__(self, "one_hot", groups)
+        object.__setattr__(self, "linear", _listed("linear", self.linear))
+        for limit in self.linear:
+            if not isinstance(limit, LinearLimit):
+                raise InputError(f"linear of Features needs LinearLimit objects, got {limit!r}.")
+        if self.names is not None:
+            self.limits(len(self.names))  # so that contradictions are found where they are written
+
+    def check(self, size: int) -> None:
+        """Raise InputError unless all this fits contexts of `size` features."""
+        for what, given in (("names", self.names), ("scales", self.scale)):
+            if given is not None and len(given) != size:
+                raise InputError(
+                    f"The contexts have {size} features, but Features has {len(given)} {what}."
+                )
+        self.limits(size)
+
+    def labels(self, size: int) -> Sequence[str]:
+        """The names, or x0, x1, ... where there are none."""
+        return tuple(self.names) if self.names is not None else _Numbered(size)
+
+    @property
+    def limited(self) -> bool:
+        """Whether some contexts are not allowed."""
+        bounds = self.lower is not None or self.upper is not None
+        others = (self.immutable, self.only_increase, self.only_decrease, self.integer)
+        return bounds or any(map(len, (*others, self.one_hot, self.linear)))
+
+    def limits(self, size: int) -> Limits:
+        """What is allowed, as arrays over `size` features."""
+        index = FeatureIndex(self.names, size)
+        lower, upper = (
+            index.values("lower", self.lower, -np.inf),
+            index.values("upper", self.upper, np.inf),
+        )
+        groups = tuple(tuple(index.numbers("one_hot", group)) for group in self.one_hot)
+        index.check_groups(groups)
+        members = [j for group in groups for j in group]
+        lower[members] = np.maximum(lower[members], 0.0)
+        upper[members] = np.minimum(upper[members], 1.0)
+        wrong = np.flatnonzero((lower > upper) | (lower == np.inf) | (upper == -np.inf))
+        if len(wrong):
+            j = int(wrong[0])
+            raise InputError(
+                f"Features needs lower <= upper; {index.label(j)} has {lower[j]:g} and "
+                f"{upper[j]:g}."
+            )
+        integer = index.mask("integer", self.integer)
+        integer[members] = True
+        whole = np.flatnonzero(integer & (np.ceil(lower) > np.floor(upper)))
+        if len(whole):
+            j = int(whole[0])
+            raise InputError(
+                f"{index.label(j)} needs a whole number between {lower[j]:g} and {upper[j]:g}, and "
+                "there is none."
+            )
+        rows = [index.coefficients(limit.coefficients) for limit in self.linear]
+        return Limits(
+            names=self.labels(size),
+            lower=lower,
+            upper=upper,
+            immutable=index.mask("immutable", self.immutable),
+            increase=index.mask("only_increase", self.only_increase),
+            decrease=index.mask("only_decrease", self.only_decrease),
+            integer=integer,
+            groups=groups,
+            matrix=np.array(rows).reshape(len(rows), size),
+            row_lower=np.array([limit.lower for limit in self.linear], dtype=np.float64),
+            row_upper=np.array([limit.upper for limit in self.linear], dtype=np.float64),
+        )
+
+
+def _plain(what: str, values: Any) -> Any:
+    """Numbers without arrays, so that Features can be compared and written down.
+
+    None, a float, a tuple of floats, or a dictionary of some by name or number.
+    """
+    if values is None:
+        return None
+    if isinstance(values, pd.Series):
+        values = values.to_dict()
+    try:
+        if isinstance(values, Mapping):
+            return {_which(which): float(value) for which, value in values.items()}
+        if isinstance(values, str):
+            raise TypeError
+        array = values.detach().cpu().numpy() if isinstance(values, Tensor) else values
+        array = np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{what} needs a number, one a feature, or a dictionary of some; got {values!r:.60}."
+        ) from error
+    return float(array) if array.ndim == 0 else tuple(array.reshape(-1).tolist())
+
+
+def _listed(what: str, which: Any) -> tuple[Any, ...]:
+    several = (Sequence, np.ndarray, Tensor, set, pd.Index)
+    if isinstance(which, str) or not isinstance(which, several):
+        raise InputError(f"{what} of Features needs a list, got {which!r:.60}.")
+    return tuple(_which(one) for one in which)
+
+
+def _which(which: Any) -> Any:
+    return which.item() if isinstance(which, (np.generic, Tensor)) else which
+
+
+def check_scale(scale: Tensor) -> None:
+    """Raise InputError unless every scale is finite and > 0."""
+    bad = ~(scale.isfinite() & (scale > 0))
+    if bad.any():
+        first = int(bad.reshape(-1).nonzero()[0])
+        value = scale.reshape(-1)[first]
+        raise InputError(
+            f"Scales need to be finite and > 0, got {value:g} for feature {first}. A feature that "
+            "never varies can have scale 1."
+        )
+
+
+class _Numbered(Sequence[str]):
+    """x0, x1, ...: made where one is asked for, since an image has thousands that nobody reads."""
+
+    def __init__(self, size: int) -> None:
+        self._numbers = range(size)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        found = self._numbers[index]
+        return f"x{found}" if isinstance(found, int) else [f"x{j}" for j in found]

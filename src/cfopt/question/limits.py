@@ -1,0 +1,129 @@
+"""What features may be, resolved from names and numbers to arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cfopt._typing import Array
+from cfopt.errors import InputError
+
+#: A feature by name or by number.
+Which: TypeAlias = str | int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What `Features` allows, resolved to arrays over p features.
+
+    Arguments:
+        names: a label for each feature.
+        lower, upper: bounds, `(p,)`; those of one-hot features are within 0 and 1.
+        immutable, increase, decrease: what cannot change, or in one direction only, `(p,)`.
+        integer: whole numbers, members of one-hot groups among them, `(p,)`.
+        groups: the features of each one-hot group.
+        matrix, row_lower, row_upper: limits on weighted sums, `(k, p)` and `(k,)`.
+    """
+
+    names: Sequence[str]
+    lower: Array
+    upper: Array
+    immutable: NDArray[np.bool_]
+    increase: NDArray[np.bool_]
+    decrease: NDArray[np.bool_]
+    integer: NDArray[np.bool_]
+    groups: tuple[tuple[int, ...], ...]
+    matrix: Array
+    row_lower: Array
+    row_upper: Array
+    #: The sums that one-hot groups must have, as rows of the same kind, `(groups, p)`.
+    group_matrix: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        sums = np.zeros((len(self.groups), len(self.names)))
+        for row, group in enumerate(self.groups):
+            sums[row, list(group)] = 1.0
+        object.__setattr__(self, "group_matrix", sums)
+
+
+class FeatureIndex:
+    """Finds features by name or number."""
+
+    def __init__(self, names: Sequence[str] | None, size: int) -> None:
+        self._known = {name: j for j, name in enumerate(names or ())}
+        self._labels = tuple(names) if names is not None else None
+        self.size = size
+
+    def label(self, j: int) -> str:
+        """What to call a feature in a message."""
+        return f"feature {self._labels[j]!r}" if self._labels is not None else f"feature {j}"
+
+    def number(self, what: str, which: Any) -> int:
+        """The number of a feature."""
+        if isinstance(which, str):
+            if which in self._known:
+                return self._known[which]
+            near = get_close_matches(which, self._known, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise InputError(f"{what} of Features has {which!r}, which is not a feature.{hint}")
+        if isinstance(which, (int, np.integer)) and not isinstance(which, bool):
+            if 0 <= which < self.size:
+                return int(which)
+            raise InputError(
+                f"{what} of Features has feature {which}, but there are {self.size}, from 0 on."
+            )
+        raise InputError(f"{what} of Features needs names or numbers of features, got {which!r}.")
+
+    def numbers(self, what: str, which: Sequence[Which]) -> list[int]:
+        """The numbers of some features."""
+        return [self.number(what, one) for one in which]
+
+    def mask(self, what: str, which: Sequence[Which]) -> NDArray[np.bool_]:
+        """Which features are among some, `(p,)`."""
+        mask = np.zeros(self.size, dtype=bool)
+        mask[self.numbers(what, which)] = True
+        return mask
+
+    def values(self, what: str, given: Any, default: float) -> Array:
+        """A value for each feature, `(p,)`."""
+        values = np.full(self.size, default)
+        if isinstance(given, dict):
+            for which, value in given.items():
+                values[self.number(what, which)] = value
+        elif given is not None:
+            if np.ndim(given) and len(given) != self.size:
+                raise InputError(
+                    f"The contexts have {self.size} features, but Features has {len(given)} for "
+                    f"{what}."
+                )
+            values[:] = given
+        if np.isnan(values).any():
+            j = int(np.flatnonzero(np.isnan(values))[0])
+            raise InputError(f"{what} of Features is not a number for {self.label(j)}.")
+        return values
+
+    def coefficients(self, given: Any) -> Array:
+        """The weight of each feature in a sum, `(p,)`."""
+        row = self.values("linear", given, 0.0)
+        if not np.isfinite(row).all():
+            raise InputError("linear of Features needs finite coefficients.")
+        return row
+
+    def check_groups(self, groups: tuple[tuple[int, ...], ...]) -> None:
+        """Raise InputError unless groups have several members each and none twice."""
+        seen: set[int] = set()
+        for group in groups:
+            if len(group) < 2:
+                raise InputError(
+                    f"A one_hot group needs at least two features, got {len(group)}. A single 0 or "
+                    "1 is an integer with lower=0 and upper=1."
+                )
+            for j in group:
+                if j in seen:
+                    raise InputError(f"{self.label(j)} occurs twice in one_hot.")
+                seen.add(j)

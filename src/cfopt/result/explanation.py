@@ -1,0 +1,328 @@
+"""The result: one row for each context, frozen, and ways to read it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from cfopt._batch import ROWS, Batch
+from cfopt.engine.latent import Codes, norms
+from cfopt.errors import InputError
+from cfopt.exact.certificate import Clash
+from cfopt.names import counted
+from cfopt.problems.base import Problem
+from cfopt.problems.sense import Sense
+from cfopt.question import Criterion, Question
+from cfopt.question.features import Features
+from cfopt.question.plausibility import KAPPA, in_thick_sphere
+from cfopt.result.status import Status
+from cfopt.result.wording import question
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: A feature has changed if it moved by more than this fraction of its size (at least of 1).
+_CHANGED = 1e-6
+#: How many changes, or rows without an answer, a summary lists.
+_SHOWN = 6
+
+
+def is_optimal(loss: Tensor, bound: Tensor) -> Tensor:
+    """Whether a loss meets its bound, up to rounding: `(B,), (B,) -> (B,)`."""
+    part = 1e-6 if loss.dtype == torch.float64 else 1e-4
+    return loss - bound <= part * loss
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation(Batch):
+    """What would have to be different: one row for each context that was asked about.
+
+    Arguments:
+        x0: the factual contexts, `(B, ...)`.
+        x: the contexts that explain, or that come nearest to it, `(B, ...)`.
+        status: how each row ended.
+        message: the same in words.
+        loss: what was minimised, the proximity and, of codes, the plausibility, `(B,)`; 0 where
+            the context itself explains, NaN for rejected rows.
+        bound: the proved least loss of every valid and allowed context of the row, in the
+            units of the loss, `(B,)`; inf if there is none, NaN where nothing was proved.
+        violation: h at x in minimisation form, `(B,)`: > 0 is what a best effort lacks.
+        tie: valid by equality, `(B,)`: for `Absolute`, the solver returned another decision of the
+            same value; for the others, both sides of the criterion are level.
+        steps, solves: steps or rounds of the search, and solver calls, `(B,)`.
+        passes: forward passes and Jacobian rows of the predictor in the search, `(B,)`; an affine
+            predictor is read off once, which is not counted.
+        method: what found x, or was tried in vain.
+        clash: why no explanation exists, for the rows where that was proved.
+        factual: the decision at x0, `(B, m)`.
+        decision: the pipeline's decision at x, from a fresh solve, `(B, m)`.
+        costs_before, costs: predicted costs at x0 and at x, `(B, n)`.
+        asked: the question, its criterion bound to the rows.
+        sense: "min" or "max".
+        labels: the rows' labels, from a DataFrame's index.
+        traces: loss, h and lambda of each step, `(steps, 3)` a row, if asked for.
+        problem: the problem, for pictures; not kept in JSON.
+        latent: codes and reconstructions, where a generative model was used.
+    """
+
+    x0: Tensor = field(metadata=ROWS)
+    x: Tensor = field(metadata=ROWS)
+    status: tuple[Status, ...] = field(metadata=ROWS)
+    message: tuple[str, ...] = field(metadata=ROWS)
+    loss: Tensor = field(metadata=ROWS)
+    bound: Tensor = field(metadata=ROWS)
+    violation: Tensor = field(metadata=ROWS)
+    tie: Tensor = field(metadata=ROWS)
+    steps: Tensor = field(metadata=ROWS)
+    solves: Tensor = field(metadata=ROWS)
+    passes: Tensor = field(metadata=ROWS)
+    method: tuple[str, ...] = field(metadata=ROWS)
+    clash: tuple[Clash | None, ...] = field(metadata=ROWS)
+    factual: Tensor = field(metadata=ROWS)
+    decision: Tensor = field(metadata=ROWS)
+    costs_before: Tensor = field(metadata=ROWS)
+    costs: Tensor = field(metadata=ROWS)
+    asked: Question = field(metadata=ROWS)
+    sense: Sense
+    labels: tuple[Hashable, ...] | None = field(default=None, metadata=ROWS)
+    traces: tuple[Tensor, ...] = field(default=(), metadata=ROWS)
+    problem: Problem | None = None
+    latent: Codes | None = field(default=None, metadata=ROWS)
+
+    def __len__(self) -> int:
+        return len(self.x0)
+
+    def __getitem__(self, rows: int | slice | list[int] | Tensor) -> Self:
+        """Some of the rows, by number, slice, list or mask; a single one is a batch of one."""
+        try:
+            picked = torch.arange(len(self), device=self.x.device)[rows].reshape(-1)
+        except IndexError as error:
+            raise IndexError(f"the explanation has {len(self)} rows, not row {rows}") from error
+        return super().__getitem__(picked)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """The rows of several answers to one question; traces only if all of them have some."""
+        traced = all(part.traces or not len(part) for part in parts)
+        return super().concat(parts if traced else [replace(part, traces=()) for part in parts])
+
+    @property
+    def criterion(self) -> Criterion:
+        """What had to hold, bound to the rows."""
+        return self.asked.criterion
+
+    @property
+    def margin(self) -> float:
+        """The fraction by which it had to hold."""
+        return self.asked.margin
+
+    @property
+    def features(self) -> Features:
+        """Names and scales of the features, and what was allowed."""
+        return self.asked.features
+
+    @property
+    def valid(self) -> Tensor:
+        """Which rows were verified to explain, `(B,)`."""
+        valid = [status.is_valid for status in self.status]
+        return torch.tensor(valid, dtype=torch.bool, device=self.x.device)
+
+    @property
+    def gap(self) -> Tensor:
+        """By how much a nearer explanation could undercut the loss, `(B,)`; NaN if unknown."""
+        gap = (self.loss - self.bound).clamp(min=0)
+        return torch.where(self.valid, gap, torch.nan)
+
+    @property
+    def optimal(self) -> Tensor:
+        """Which rows were proved to be the closest possible explanation, `(B,)`.
+
+        Up to a fraction of 1e-6; in float32, to whose digits x is rounded, of 1e-4.
+        """
+        return is_optimal(self.loss, self.bound) & self.valid
+
+    @property
+    def distance(self) -> Tensor:
+        """The Euclidean distance of each row, `(B,)`; NaN for rejected rows."""
+        distance = (self.x - self.x0).flatten(1).norm(dim=1)
+        return torch.where(self.loss.isnan(), torch.nan, distance)
+
+    @property
+    def z(self) -> Tensor | None:
+        """The codes of the contexts that explain, `(B, n)`; None without a generative model."""
+        return None if self.latent is None else self.latent.z
+
+    def in_sphere(self, kappa: float = KAPPA) -> Tensor:
+        """Which codes lie in the thickened sphere, `| |z| - C_n | <= kappa`: `(B,)`.
+
+        Arguments:
+            kappa: half its thickness; the default holds 99.5% of the prior for 64 latents.
+        """
+        return in_thick_sphere(self._codes().z, kappa)
+
+    @property
+    def reconstruction_moved(self) -> Tensor:
+        """Where the generative model alone, not the search, changes the decision, `(B,)`."""
+        return self._codes().moved(self.factual)
+
+    def _codes(self) -> Codes:
+        if self.latent is None:
+            raise InputError(
+                "This explanation has no codes: it was searched for among contexts. Pass "
+                "generative=... to explain."
+            )
+        return self.latent
+
+    @property
+    def alternative(self) -> Tensor:
+        """The decision argued for; without one, what the pipeline decides at x, `(B, m)`."""
+        return self.criterion.pivot(self.factual) if self.criterion.contrasts else self.decision
+
+    def label(self, row: int) -> str:
+        """What to call a row."""
+        return str(self.labels[row] if self.labels is not None else row)
+
+    def _names(self) -> Sequence[str]:
+        return self.features.labels(math.prod(self.x.shape[1:]))
+
+    def table(self) -> pd.DataFrame:
+        """What changed: feature, before, after, change; the largest first, in units of its scale.
+
+        With more than one row, a first column says which.
+        """
+        names = self._names()
+        before, after = self.x0.flatten(1).double().cpu(), self.x.flatten(1).double().cpu()
+        change = after - before
+        scale = torch.ones(len(names), dtype=torch.float64)
+        if self.features.scale is not None:
+            scale = torch.tensor(self.features.scale, dtype=torch.float64)
+        order = (change / scale).abs().argsort(dim=1, descending=True, stable=True)
+        moved = change.abs() > _CHANGED * before.abs().clamp(min=1)
+        rows = [
+            (self.label(i), names[j], before[i, j].item(), after[i, j].item(), change[i, j].item())
+            for i in range(len(self))
+            for j in order[i].tolist()
+            if moved[i, j]
+        ]
+        numbers = ["before", "after", "change"]
+        frame = pd.DataFrame(rows, columns=["row", "feature", *numbers])
+        frame[numbers] = frame[numbers].astype(float)
+        return frame.drop(columns="row") if len(self) == 1 else frame
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One line for each row: status, numbers, and every feature before and after."""
+        names = self._names()
+        columns: dict[str, list[Any]] = {
+            "status": [str(status) for status in self.status],
+            "valid": self.valid.tolist(),
+            "tie": self.tie.tolist(),
+            "distance": self.distance.tolist(),
+            "loss": self.loss.tolist(),
+            "bound": self.bound.tolist(),
+            "optimal": self.optimal.tolist(),
+            "violation": self.violation.tolist(),
+            "steps": self.steps.tolist(),
+            "solves": self.solves.tolist(),
+            "passes": self.passes.tolist(),
+            "method": list(self.method),
+            "message": list(self.message),
+        }
+        if self.latent is not None:
+            columns["norm of code"] = norms(self.latent.z).tolist()
+            columns["in sphere"] = self.in_sphere().tolist()
+            columns["moved by reconstruction"] = self.reconstruction_moved.tolist()
+        for what, values in (("before", self.x0), ("after", self.x)):
+            for j, name in enumerate(names):
+                columns[f"{name} {what}"] = values.flatten(1)[:, j].tolist()
+        labels = self.labels if self.labels is not None else range(len(self))
+        return pd.DataFrame(columns, index=pd.Index(labels, name="row"))
+
+    def summary(self) -> str:
+        """A few lines for the terminal: what was asked, how it ended, what changed."""
+        lines = [question(self.criterion, self.margin)]
+        lines += self._row_summary() if len(self) == 1 else self._batch_summary()
+        return "\n".join(lines)
+
+    def _row_summary(self) -> list[str]:
+        lines = [f"{self.status[0].capitalize()}: {self.message[0]}."]
+        if self.status[0] is Status.PROVED_INFEASIBLE:
+            return lines
+        if self.steps[0] > 0:
+            taken = counted(int(self.steps[0]), "step")
+            lines.append(f"Distance {self.distance[0]:.3g}, in {taken}.")
+        changes = self.table()
+        lines += [
+            f"  {feature}: {before:.4g} -> {after:.4g} ({change:+.3g})"
+            for feature, before, after, change in changes.head(_SHOWN).itertuples(index=False)
+        ]
+        if len(changes) > _SHOWN:
+            lines.append(f"  ... and {len(changes) - _SHOWN} smaller changes")
+        return lines
+
+    def _batch_summary(self) -> list[str]:
+        counts = Counter(self.status)
+        ended = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
+        lines = [f"{len(self)} contexts: {ended}."]
+        found = self.valid & (self.steps > 0)
+        if found.any():
+            distance, steps = self.distance[found], self.steps[found].double()
+            lines.append(
+                f"Distance of what was found: mean {distance.mean():.3g}, median "
+                f"{distance.double().quantile(0.5):.3g}, largest {distance.max():.3g}; "
+                f"{counted(round(float(steps.mean())), 'step')} on average, "
+                f"{counted(int(self.tie[found].sum()), 'tie')}, "
+                f"{int(self.optimal[found].sum())} proved to be the closest possible."
+            )
+        moved = 0 if self.latent is None else int(self.reconstruction_moved.sum())
+        if moved:
+            lines.append(
+                f"In {counted(moved, 'context')}, what the generative model alone makes of the "
+                "context, before any search, already changes the decision."
+            )
+        failed = [i for i, status in enumerate(self.status) if not status.is_valid]
+        lines += [f"  row {self.label(i)}: {self.message[i]}" for i in failed[:_SHOWN]]
+        if len(failed) > _SHOWN:
+            lines.append(f"  ... and {len(failed) - _SHOWN} more rows without an answer")
+        return lines
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """One row as a picture: decision and costs before and after, and what moved."""
+        if len(self) != 1:
+            raise InputError(
+                f"plot needs a single row, this explanation has {len(self)}. Pick one: e[3].plot()."
+            )
+        from cfopt.plots import plot_explanation
+
+        return plot_explanation(self, path)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Everything but traces and problem as JSON, without NaN; written to `path` if given."""
+        from cfopt.result.json import to_dict
+
+        text = json.dumps(to_dict(self), allow_nan=False)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    @classmethod
+    def from_json(cls, source: str | Path, problem: Problem | None = None) -> Explanation:
+        """Read what `to_json` wrote: a path, or the text itself."""
+        from cfopt.result.json import from_dict
+
+        text = str(source)
+        if isinstance(source, Path) or not text.lstrip().startswith("{"):
+            text = Path(source).read_text(encoding="utf-8")
+        try:
+            content: Any = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InputError(f"Not a JSON document: {error}.") from error
+        return from_dict(content, problem)

@@ -1,0 +1,92 @@
+"""How good explanations are: plain functions of an Explanation, or of decisions and costs."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from cfopt.engine.latent import norms
+from cfopt.errors import InputError
+from cfopt.generative.protocol import GenerativeModel, reconstruct
+from cfopt.pipeline import Pipeline, relative_regret
+from cfopt.pipeline.eval_mode import eval_mode
+from cfopt.question.plausibility import mean_norm
+from cfopt.result.explanation import Explanation
+
+__all__ = [
+    "decision_focused_error",
+    "explanation_loss",
+    "latent_norm_deviation",
+    "proximity_l1",
+    "proximity_l2",
+    "reconstruction_error",
+    "relative_regret",
+    "sparsity",
+    "validity",
+]
+
+#: Contexts that are reconstructed at once.
+_AT_ONCE = 256
+
+
+def validity(explanation: Explanation) -> float:
+    """The share of rows that were verified to explain, rejected rows counted as failures."""
+    return float(explanation.valid.double().mean())
+
+
+def proximity_l2(explanation: Explanation) -> Tensor:
+    """The Euclidean distance of each row, `(B,)`."""
+    return explanation.distance
+
+
+def proximity_l1(explanation: Explanation) -> Tensor:
+    """The sum of absolute changes of each row, `(B,)`."""
+    return (explanation.x - explanation.x0).flatten(1).abs().sum(1)
+
+
+def sparsity(explanation: Explanation, threshold: float = 1e-6) -> Tensor:
+    """How many features each row changes by more than `threshold`, `(B,)`."""
+    return ((explanation.x - explanation.x0).flatten(1).abs() > threshold).sum(1)
+
+
+def explanation_loss(explanation: Explanation) -> Tensor:
+    """What was minimised, proximity and plausibility: of each row, `(B,)`."""
+    return explanation.loss
+
+
+def latent_norm_deviation(explanation: Explanation) -> Tensor:
+    """How far each code is from the sphere of typical codes, `| |z| - C_n |`: `(B,)`."""
+    if explanation.z is None:
+        raise InputError("The norm of codes needs an explanation with codes: use generative=...")
+    return (norms(explanation.z) - mean_norm(explanation.z.shape[1])).abs()
+
+
+def reconstruction_error(x: Tensor, model: GenerativeModel) -> Tensor:
+    """`|x - d(e(x))|^2`, an outlier score of contexts: `(B, ...) -> (B,)`.
+
+    Arguments:
+        x: contexts, such as an explanation's.
+        model: a generative model of plausible contexts.
+    """
+    return (x - _remade(x, model)).square().flatten(1).sum(1)
+
+
+def decision_focused_error(x: Tensor, pipeline: Pipeline, model: GenerativeModel) -> Tensor:
+    """How little of a context's decision is left after reconstruction (Section 5.3): `(B,)`.
+
+        reg(y*(phi(x)), phi(d(e(x))))
+
+    Adversarial changes vanish when they are reconstructed, and their decisions with them.
+
+    Arguments:
+        x: contexts, such as an explanation's, `(B, ...)`.
+        pipeline: predictor and problem.
+        model: a generative model, best a cost-aware one other than that of the search.
+    """
+    return pipeline.regret(_remade(x, model), pipeline.decide(x))
+
+
+@torch.no_grad()
+def _remade(x: Tensor, model: GenerativeModel) -> Tensor:
+    with eval_mode(model):
+        return torch.cat([reconstruct(model, part) for part in torch.split(x, _AT_ONCE)])

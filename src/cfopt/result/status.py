@@ -1,0 +1,20 @@
+"""How the explanation of a row may end."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """How the explanation of one row ended."""
+
+    VALID = "valid"
+    ALREADY_VALID = "already valid"
+    BEST_EFFORT = "best effort"
+    PROVED_INFEASIBLE = "proved infeasible"
+    REJECTED = "rejected"
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the row's context was verified to explain."""
+        return self in (Status.VALID, Status.ALREADY_VALID)

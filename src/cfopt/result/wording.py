@@ -1,0 +1,73 @@
+"""Questions and outcomes in plain words, for messages, summaries and pictures.
+
+What a criterion asks and answers it says itself; here is what all of them have in common.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_FLOOR, Context, Decimal
+
+from cfopt.exact.certificate import Clash
+from cfopt.names import listing
+from cfopt.problems.base import Problem
+from cfopt.problems.sense import Sense
+from cfopt.question import Criterion
+
+#: What is added where reconstruction, before any search, changes the decision.
+BY_THE_MODEL = (
+    "; what the generative model alone makes of the context, before any search, already changes "
+    "the decision"
+)
+
+
+def question(criterion: Criterion, margin: float = 0.0) -> str:
+    """What the user asked."""
+    asked = criterion.ask()
+    return f"{asked} (With a margin of {100 * margin:g}%.)" if margin > 0 else asked
+
+
+def nearness(loss: float, bound: float, optimal: bool) -> str:
+    """What is proved about how near an explanation can be, to follow an answer; "" if nothing."""
+    if optimal:
+        return ", and in no nearer one"
+    if bound > 0:
+        return f" (loss {loss:.4g}; none can have less than {bound:.4g})"
+    return ""
+
+
+def impossible(
+    problem: Problem, criterion: Criterion, margin: float, clash: Clash, limited: bool
+) -> str:
+    """Why a row has no explanation: the decisions and limits whose cuts clash.
+
+    Arguments:
+        problem: the problem, which names decisions.
+        criterion, margin: what was asked.
+        clash: the decisions and limits.
+        limited: whether some contexts are not allowed.
+    """
+    where = "no allowed context" if limited else "no context"
+    rivals = [problem.describe(decision) for decision in clash.decisions]
+    text = criterion.conflict(where, rivals, margin)
+    if clash.limits:
+        text += f"; the limits of {listing(clash.limits)} are involved"
+    if clash.locked:
+        text += f"; unlocking {listing(clash.locked, 'or')} could help"
+    if math.isfinite(clash.radius):
+        within = rounded_down(clash.radius, 1)
+        text += f" (proved for every context within {within} units of this one)"
+    return text
+
+
+def miss(criterion: Criterion, margin: float, violation: float, sense: Sense) -> str:
+    """What a row without an answer lacks, in the units of the objective."""
+    if margin > 0:
+        return f"it falls {violation:.3g} short of holding with a margin of {100 * margin:g}%"
+    return criterion.miss(violation, sense)
+
+
+def rounded_down(value: float, digits: int) -> str:
+    """A finite number rounded down to so many significant digits."""
+    context = Context(prec=digits, rounding=ROUND_FLOOR)
+    return f"{float(context.create_decimal(Decimal(repr(value)))):.{digits}g}"

@@ -1,0 +1,190 @@
+"""Searches in turn: what one leaves without an answer goes to the next."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from cfopt.engine.progress import Points, Progress
+from cfopt.engine.task import Task
+from cfopt.exact.verify import verify
+from cfopt.search.base import Search, check_time_limit
+from cfopt.search.within import Within
+
+#: A time limit for what has none left, in seconds.
+_NO_TIME = 1e-9
+
+
+@dataclass(frozen=True)
+class Fallback(Search):
+    """Each search works on the rows for which those before found nothing, and proved nothing.
+
+    What a row took is added up over the searches that it went through. A certificate of one stays
+    with the row: its bound holds for whatever another finds.
+
+    Arguments:
+        searches: the searches, in the order in which they run.
+        time_limit: seconds for all of them. Each may take half of what is left, the last one all
+            of it; rows end with what they have. A solve that has begun is not stopped.
+    """
+
+    searches: tuple[Search, ...]
+    time_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        check_time_limit(self, self.time_limit)
+
+    def refusal(self, task: Task) -> str:
+        """Why any of the searches cannot serve the task."""
+        return next((reason for s in self.searches if (reason := s.refusal(task))), "")
+
+    def steps(self, task: Task) -> Iterator[Progress]:
+        """Rows finish as soon as one of the searches answers them, or the last has tried.
+
+        Claims are verified before a row is regarded as answered.
+        """
+        rows = torch.arange(len(task), device=task.origin.device)
+        before: _Pending | None = None
+        step = 0
+        began = time.monotonic()
+        for k, search in enumerate(self.searches):
+            last = k == len(self.searches) - 1
+            if self.time_limit is not None:
+                time_left = max(_NO_TIME, began + self.time_limit - time.monotonic())
+                search = Within(search, time_left if last else time_left / 2)
+            left: list[_Pending] = []
+            for progress in search.steps(task[rows]):
+                step += 1
+                final = None
+                if progress.finished is not None and len(progress.finished):
+                    now = _Pending.of(task, rows, progress.finished)
+                    now = now if before is None else now.after(before, progress.finished.rows)
+                    settled = now.points.found.cpu() | _hopeless(now.points)
+                    if last:
+                        settled[:] = True
+                    else:
+                        left.append(now[(~settled).nonzero().flatten()])
+                    final = now[settled.nonzero().flatten()].points
+                waiting = progress.running + sum(len(part.points) for part in left)
+                ended = final if final and len(final) else None
+                moving = None if progress.moving is None else progress.moving.of(rows)
+                yield Progress(step, waiting, len(task), ended, moving)
+            before = _Pending.gather(left)
+            if before is None:
+                return
+            rows = before.points.rows
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """Points of some rows of a whole task, verified, and by how much each misses, `(R,)`."""
+
+    points: Points
+    violation: Tensor
+
+    @classmethod
+    def of(cls, task: Task, rows: Tensor, points: Points) -> _Pending:
+        """Verify what a search returns, numbered as in its own task."""
+        rows = rows[points.rows]
+        with torch.no_grad():
+            x = task.context(points.x)
+        verdict = verify(task[rows], x)
+        valid = verdict.valid.to(points.found.device)
+        known = replace(points, rows=rows, found=points.found & valid)
+        return cls(known, verdict.violation.nan_to_num(torch.inf))
+
+    def __getitem__(self, order: Tensor) -> _Pending:
+        return _Pending(self.points[order.to(self.points.rows.device)], self.violation[order.cpu()])
+
+    def after(self, before: _Pending, index: Tensor) -> _Pending:
+        """Add what the rows took before, and keep the better of two contexts that both miss."""
+        old, now = before[index], self.points
+        keep = ~now.found.cpu() & (old.violation < self.violation)
+        shape = (-1, *[1] * (now.x.ndim - 1))
+        pairs = zip(old.points.notes, now.notes, strict=True)
+        names = zip(old.points.methods, now.methods, strict=True)
+        proofs = zip(old.points.certificates, now.certificates, strict=True)
+        points = replace(
+            now,
+            x=torch.where(keep.view(shape).to(now.x.device), old.points.x, now.x),
+            steps=old.points.steps + now.steps,
+            solves=old.points.solves + now.solves,
+            passes=old.points.passes + now.passes,
+            notes=tuple("; ".join(dict.fromkeys(filter(None, pair))) for pair in pairs),
+            methods=tuple(f"{a}, then {b}" for a, b in names),
+            certificates=tuple(a if b is None else b for a, b in proofs),
+        )
+        return _Pending(points, torch.where(keep, old.violation, self.violation))
+
+    @staticmethod
+    def gather(parts: list[_Pending]) -> _Pending | None:
+        """All parts in the order of their rows; None if there are none."""
+        parts = [part for part in parts if len(part.points)]
+        if not parts:
+            return None
+        order = torch.cat([part.points.rows for part in parts]).argsort().cpu()
+        violation = torch.cat([part.violation for part in parts])[order]
+        return _Pending(Points.gather([part.points for part in parts]), violation)
+
+
+def _hopeless(points: Points) -> Tensor:
+    """Which rows are said to have no explanation, `(R,)`."""
+    proofs = points.certificates
+    return torch.tensor(
+        [proof is not None and proof.infeasible for proof in proofs], dtype=torch.bool
+    )
+
+
+@dataclass(frozen=True)
+class Refined(Search):
+    """What one search finds is where another begins; the nearer of both is kept.
+
+    Arguments:
+        search: the search that finds.
+        by: the search that improves, from `task.start`.
+    """
+
+    search: Search
+    by: Search
+
+    def refusal(self, task: Task) -> str:
+        """Why either cannot serve the task."""
+        return self.search.refusal(task) or self.by.refusal(task)
+
+    def steps(self, task: Task) -> Iterator[Progress]:
+        """Rows without an answer finish at once, the others when they are polished."""
+        step, found = 0, []
+        for progress in self.search.steps(task):
+            step += 1
+            done, missed = progress.finished, None
+            if done is not None:
+                found.append(done[done.found.nonzero().flatten()])
+                missed = done[(~done.found).nonzero().flatten()]
+            waiting = progress.running + sum(map(len, found))
+            ended = missed if missed and len(missed) else None
+            yield Progress(step, waiting, len(task), ended, progress.moving)
+        if not sum(map(len, found)):
+            return
+        first = Points.gather(found)
+        polished = self.by.run(replace(task[first.rows], start=first.x))
+        part = task[first.rows]
+        losses = [part.loss(points.x) for points in (first, polished)]
+        nearer = polished.found & (losses[1] < losses[0])
+        # What was found stays the answer until a nearer one is verified.
+        with torch.no_grad():
+            nearer &= verify(part, part.context(polished.x)).valid.to(nearer.device)
+        shape = (-1, *[1] * (first.x.ndim - 1))
+        methods = zip(first.methods, nearer.tolist(), strict=True)
+        finished = replace(
+            first,
+            x=torch.where(nearer.view(shape), polished.x, first.x),
+            steps=first.steps + polished.steps,
+            solves=first.solves + polished.solves,
+            passes=first.passes + polished.passes,
+            methods=tuple(f"{name}, polished" if better else name for name, better in methods),
+        )
+        yield Progress(step + 1, 0, len(task), finished)

@@ -47,7 +47,9 @@ class Registry:
 
     def names(self) -> list[str]:
         """All names, those of cfopt first."""
-        import_module(self._home)
+        home = import_module(self._home)
+        for name in getattr(home, "__all__", ()):
+            getattr(home, name)  # which may be loaded on first use, and enter itself then
         installed = [point.name for point in entry_points(group=self.group)]
         return list(dict.fromkeys([*self._entries, *installed]))
 

@@ -1,33 +1,7 @@
 """Generative models: codes of plausible contexts."""
 
-from cfopt.generative.cost_aware import Terms, divergence, terms
-from cfopt.generative.pca import PCA
-from cfopt.generative.progress import ProgressBar
-from cfopt.generative.protocol import GenerativeModel, check_generative, reconstruct
-from cfopt.generative.published import load_published
-from cfopt.generative.reports import Batch, Epoch
-from cfopt.generative.tabular import TabularVAE
-from cfopt.generative.training import Training, active_latents, train
-from cfopt.generative.vae import VAE, CompactVAE, ConvolutionalVAE, Gaussian
+import lazy_loader
 
-__all__ = [
-    "PCA",
-    "VAE",
-    "Batch",
-    "CompactVAE",
-    "ConvolutionalVAE",
-    "Epoch",
-    "Gaussian",
-    "GenerativeModel",
-    "ProgressBar",
-    "TabularVAE",
-    "Terms",
-    "Training",
-    "active_latents",
-    "check_generative",
-    "divergence",
-    "load_published",
-    "reconstruct",
-    "terms",
-    "train",
-]
+# Loaded on first use: tasks need the protocol, and not what trains models. The names are those of
+# __init__.pyi.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

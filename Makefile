@@ -41,4 +41,4 @@ models: setup  ## train the shipped terrain models anew, where they are missing
 	$(BIN)/python -m cfopt.models.build
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

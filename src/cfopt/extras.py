@@ -15,7 +15,7 @@ _WEB = ("fastapi", "uvicorn", "starlette", "h11", *_CLI)
 #: them with pyproject.toml.
 EXTRAS = {"plots": _PLOTS, "report": _REPORT, "cli": _CLI, "web": _WEB}
 #: The modules of packages that have another name.
-MODULES = {"pillow": "PIL", "pydantic-core": "pydantic_core"}
+MODULES = {"lazy-loader": "lazy_loader", "pillow": "PIL", "pydantic-core": "pydantic_core"}
 
 
 def require(what: str, extra: str, *packages: str) -> None:

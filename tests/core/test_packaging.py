@@ -104,7 +104,7 @@ def test_the_core_explains_without_any_extra() -> None:
     done = _without(
         everything,
         "import torch, cfopt, cfopt.datasets, cfopt.generative, cfopt.predictors, cfopt.testing\n"
-        "from cfopt.public import *\n"
+        "from cfopt import *\n"
         "problem = cfopt.problems.GridShortestPath(3, 3)\n"
         "pipeline = cfopt.Pipeline(torch.nn.Linear(2, 12), problem)\n"
         "e = cfopt.explain(torch.ones(2), pipeline, cfopt.Epsilon(0.1))\n"

@@ -34,6 +34,7 @@ def knapsack() -> cfopt.Pipeline:
     return cfopt.Pipeline(random_linear(3, 6, seed=1, bias=2.0), problem)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where tests run side by side: a file in one process, and the quick study in one only."""
     for item in items:

@@ -88,7 +88,8 @@ class Truth:
             direction = (1 + sign * task.criterion.epsilon) * best - self.factual
         direction = direction + task.margin * np.sign(prices @ pivot) * pivot
         terms = prices * direction
-        known = 4 * float(torch.finfo(task.x0.dtype).eps)
+        # A network sums a row alone in another order than in a batch: as much again may be lost.
+        known = 8 * float(torch.finfo(task.x0.dtype).eps)
         at_start = np.abs(self.prices(task.x0[self.row])).max()
         size = max(np.abs(prices).max(), at_start)
         rounding = max(1e-12, known) * size * np.abs(direction).sum()

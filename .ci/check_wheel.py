@@ -21,9 +21,10 @@ SOURCE = ROOT / "src"
 SURROUNDINGS = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 #: What follows README's example where no extra is installed.
 CORE = """
+import importlib
 assert e.valid.any() and len(cfopt.Explanation.from_json("why.json")) == 100
 assert len(cfopt.load_terrain(2).maps) == 2
-for use in (e[3].plot, lambda: cfopt.report):
+for use in (e[3].plot, lambda: importlib.import_module("cfopt.report")):
     try:
         use()
     except cfopt.MissingExtraError as error:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 
 from cfopt._typing import Array
 from cfopt.exact.affine_task import AffineTask
-from cfopt.exact.geometry import System, Tree, leaves, proved_bound
+from cfopt.exact.geometry import HalfSpaces, System, Tree, leaves, proved_bound
 from cfopt.question.quantifier import Quantifier
 
 #: A multiplier below this fraction of the largest plays no role in a clash.
@@ -77,16 +78,6 @@ class Certificate(ABC):
         """What contradicts each other, where the bound is infinite."""
 
 
-def robust(model: AffineTask, strict: float, granting: float) -> float:
-    """The bound to report, of one on the criterion itself and one on what verification accepts.
-
-    A proof that no explanation exists must cover all that would be called valid. So must a bound
-    where decisions are known to some tolerance only: the criterion itself may then hold nowhere.
-    """
-    sound = strict < np.inf and (model.exact_decisions or granting >= (1 - _ROBUST) * strict)
-    return strict if sound else granting
-
-
 @dataclass(frozen=True)
 class CutProof(Certificate):
     """Cuts, and multipliers for them.
@@ -101,22 +92,36 @@ class CutProof(Certificate):
     tree: Tree
     infeasible: bool = False
 
-    def system(self, model: AffineTask, row: int) -> System:
-        """The limits and cuts, built again; the cuts with what verification grants."""
+    def strict_system(self, model: AffineTask, row: int) -> System:
+        """The limits and cuts, built again, to the last digit."""
         system = model.system(row)
+        return system.with_cuts(self._cut(model, row)) if self.cuts else system
+
+    def system(self, model: AffineTask, row: int) -> System:
+        """The same, the cuts with what verification grants."""
+        system = self.strict_system(model, row)
         if not self.cuts:
             return system
-        directions, weights = [], []
+        weights = [
+            np.abs(model.ray_directions(decisions))
+            if ray
+            else model.weights(row, quantifier, decisions)
+            for ray, quantifier, decisions in self._groups()
+        ]
+        leeway = model.leeway(row, np.concatenate(weights))
+        return system.with_leeway(leeway, self._cut(model, row))
+
+    def _cut(self, model: AffineTask, row: int) -> HalfSpaces:
+        directions = [
+            model.ray_directions(decisions) if ray else model.directions(row, quantifier, decisions)
+            for ray, quantifier, decisions in self._groups()
+        ]
+        return model.cut(row, np.concatenate(directions))
+
+    def _groups(self) -> Iterator[tuple[bool, Quantifier, Array]]:
+        """Cuts of one kind in a row: whether they are rays, their quantifier, and `(K, m)`."""
         for (ray, quantifier), cuts in groupby(self.cuts, lambda cut: (cut.ray, cut.quantifier)):
-            decisions = np.stack([cut.decision for cut in cuts])
-            if ray:
-                directions.append(model.ray_directions(decisions))
-                weights.append(np.abs(directions[-1]))
-            else:
-                directions.append(model.directions(row, quantifier, decisions))
-                weights.append(model.weights(row, quantifier, decisions))
-        cut = model.cut(row, np.concatenate(directions))
-        return system.with_cuts(cut).with_leeway(model.leeway(row, np.concatenate(weights)), cut)
+            yield ray, quantifier, np.stack([cut.decision for cut in cuts])
 
     def bound(self, model: AffineTask, row: int, some: Array | None = None) -> float:
         """What the multipliers prove of a fresh system.
@@ -125,11 +130,15 @@ class CutProof(Certificate):
         """
         if not all(self._belongs(cut, model, row, some) for cut in self.cuts):
             return 0.0
-        system, grid = self.system(model, row), model.grid(row)
-        strict = proved_bound(replace(system, leeway=None), model.norm, self.tree, grid)
-        if strict == 0:
-            return 0.0
-        return robust(model, strict, proved_bound(system, model.norm, self.tree, grid))
+        grid = model.grid(row)
+        strict = proved_bound(self.strict_system(model, row), model.norm, self.tree, grid)
+        if strict == 0 or (strict < np.inf and model.exact_decisions):
+            return strict
+        # That there is no explanation must hold of all that would be called valid. So must a bound
+        # where decisions are known to some tolerance only: the criterion itself may hold nowhere.
+        granting = proved_bound(self.system(model, row), model.norm, self.tree, grid)
+        sound = strict < np.inf and granting >= (1 - _ROBUST) * strict
+        return strict if sound else granting
 
     @staticmethod
     def _belongs(cut: Cut, model: AffineTask, row: int, some: Array | None) -> bool:

@@ -206,6 +206,12 @@ class System:
         What grows of the leeway is taken off; its constant is not.
         """
         g, c = self.combine(multipliers)
+        weight = np.abs(multipliers)
+        if self.leeway is None and self.plain:
+            # Nothing is closed, and nothing grows.
+            noise = float(weight @ (_ROUNDING * np.abs(self.rows[1]) + self.rows[3]))
+            vanishes = bool((np.abs(g) <= weight @ (self.rows[4] + _ROUNDING)).all())
+            return -c - noise, float(np.sqrt(g @ g)), vanishes
         growth, _ = self.spare(multipliers)
         falls = [g + growth, growth - g]  # how fast `g u - growth |u|` falls below and above 0
         ends = [self.lower, self.upper]
@@ -215,7 +221,6 @@ class System:
             closed = np.where(np.isfinite(end), end, nearest)
             least = np.minimum(least, g * closed - growth * np.abs(closed))
             slope = np.maximum(slope, np.where(np.isfinite(end), 0.0, fall))
-        weight = np.abs(multipliers)
         # Rounding must not pass for an excess.
         limits = np.abs(self._ends).max(axis=0)
         noise = weight @ (_ROUNDING * limits + self.rows[3]) + _ROUNDING * np.abs(least).sum()

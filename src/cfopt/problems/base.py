@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,12 +12,12 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
-from cfopt._typing import Array, Indices
+from cfopt._typing import Array
 from cfopt.errors import InputError, SolverError
-from cfopt.problems.scene import Bars, Entry, Scene, entries
+from cfopt.problems.decision_space import DecisionSpace
 from cfopt.problems.sense import Sense
 
 #: How far a decision may break a constraint, and an integer column miss an integer, as a fraction
@@ -44,25 +43,6 @@ class Solved:
     shortfall: Tensor | None = None
 
 
-@dataclass(frozen=True)
-class PartialCosts:
-    """Prices of which only some columns are predicted: `price = fixed + scatter(costs)`.
-
-    Arguments:
-        columns: the decision column that each predicted cost lands on, `(n,)`.
-        fixed: what every column costs in any case, `(m,)`.
-    """
-
-    columns: Indices
-    fixed: Array
-
-    def __call__(self, costs: Tensor) -> Tensor:
-        """The price of every column: `(B, n) -> (B, m)`, differentiable."""
-        fixed = torch.as_tensor(self.fixed, dtype=costs.dtype, device=costs.device)
-        columns = torch.as_tensor(self.columns, dtype=torch.long, device=costs.device)
-        return fixed.expand(len(costs), -1).index_add(1, columns, costs)
-
-
 def same_decision(left: Tensor, right: Tensor) -> Tensor:
     """Whether decisions agree up to the solvers' tolerance: `(B, m), (B, m) -> (B,)`."""
     return ((left - right).abs() <= FEASIBILITY_TOLERANCE * right.abs().clamp(min=1)).all(1)
@@ -77,7 +57,7 @@ def as_array(name: str, values: Any) -> Array:
         raise InputError(f"{name} needs to be an array of numbers: {error}.") from error
 
 
-class Problem(ABC):
+class Problem(DecisionSpace, ABC):
     """Decisions `y` in a feasible set Y, the best of which is wanted for given costs.
 
     A new problem sets `num_costs` (and `sense`, where it maximises) and implements `optimise` and
@@ -88,7 +68,6 @@ class Problem(ABC):
     some are, `prices` says how the predicted costs become prices.
     """
 
-    num_costs: int
     sense: Sense = Sense.MIN
     #: Whether `optimise` solves row by row anyway, so that a failing row can be reported at once.
     rowwise: bool = False
@@ -96,44 +75,11 @@ class Problem(ABC):
     tolerance: float = 0.0
     #: After this moment of `time.monotonic`, rows fail instead of being solved.
     deadline: float = math.inf
-    _decision_names: tuple[str, ...] | None = None
-
-    @property
-    def binary(self) -> bool:
-        """Whether every decision is known to be 0 or 1 in every column."""
-        return False
 
     @property
     def ranks_decisions(self) -> bool:
         """Whether `runner_up` can be asked for."""
         return self.binary
-
-    @property
-    def num_columns(self) -> int:
-        """The length of a decision; more than `num_costs` where some prices are fixed."""
-        return self.num_costs
-
-    @property
-    def decision_names(self) -> tuple[str, ...] | None:
-        """What each entry of a decision is called; None where it is known only by its number."""
-        return self._decision_names
-
-    def named(self, names: Sequence[str]) -> Self:
-        """The same problem with a name for each entry of a decision, for messages and pictures.
-
-        Arguments:
-            names: one name for each entry of a decision, all different.
-        """
-        given = tuple(map(str, names))
-        if isinstance(names, str) or len(given) != self.num_columns or len(set(given)) < len(given):
-            raise InputError(
-                f"{type(self).__name__} needs {self.num_columns} different names, one for each "
-                f"entry of a decision; got {names!r:.80}."
-            )
-        other = copy(self)
-        other._decision_names = given
-        other.__dict__.pop("cached_scene", None)
-        return other
 
     def until(self, deadline: float) -> Self:
         """The same problem until a moment of `time.monotonic`; rows asked later fail.
@@ -144,42 +90,6 @@ class Problem(ABC):
         other.deadline = min(self.deadline, deadline)
         other.__dict__.pop("_exact", None)  # which may have been made without a deadline
         return other
-
-    @property
-    def cost_names(self) -> tuple[str, ...] | None:
-        """What predicted costs are called, where each belongs to one entry of a decision."""
-        return self.decision_names if self.num_costs == self.num_columns else None
-
-    def column_bounds(self) -> tuple[Array, Array]:
-        """The least and the greatest value that each entry of a decision may take, each `(m,)`."""
-        if self.binary:
-            return np.zeros(self.num_columns), np.ones(self.num_columns)
-        return np.full(self.num_columns, -np.inf), np.full(self.num_columns, np.inf)
-
-    def integer_columns(self) -> NDArray[np.bool_]:
-        """Which entries of a decision are known to be whole numbers: `(m,)`."""
-        return np.full(self.num_columns, self.binary)
-
-    def scene(self) -> Scene:
-        """What decisions look like and are called, for every picture and sentence: by default bars.
-
-        Networks and maps are in `cfopt.problems.routes`, choices in `cfopt.problems.scene`.
-        """
-        return Bars(entries=self.entries())
-
-    @cached_property
-    def cached_scene(self) -> Scene:
-        """The scene, made once."""
-        return self.scene()
-
-    def entries(self, names: Sequence[str] | None = None) -> tuple[Entry, ...]:
-        """The entries of a decision, for a scene.
-
-        Arguments:
-            names: what they are called; by default `decision_names`, or y0, y1 and so on.
-        """
-        called = names or self.decision_names or [f"y{j}" for j in range(self.num_columns)]
-        return entries(called, *self.column_bounds(), self.integer_columns())
 
     def prices(self, costs: Tensor) -> Tensor:
         """The objective coefficient of each decision column: `(B, num_costs) -> (B, m)`."""
@@ -205,7 +115,7 @@ class Problem(ABC):
     def faults(self, decisions: Array) -> list[str]:
         """For each row of `(B, m)` what keeps it out of Y, in words, or "" if it is in Y."""
 
-    def remember(self, decisions: Array) -> None:  # noqa: B027 (most need not remember)
+    def remember(self, decisions: Array) -> None:
         """Note decisions that callers are given, `(B, m)`, to recognise them when they come back.
 
         For problems that cannot test every decision; rows that are not finite have none.
@@ -234,18 +144,6 @@ class Problem(ABC):
         """The problem whose optima are proven, where `optimise` may stop short of one."""
         return self
 
-    def describe(self, decision: Array) -> str:
-        """A decision in a few words, for messages: by default its columns that are not 0."""
-        taken, names = np.flatnonzero(decision), self.decision_names
-        called = [str(j) if names is None else names[j] for j in taken[:12]]
-        values = [decision[j] for j in taken[:12]]
-        shown = [
-            name if value == 1 else f"{name}: {value:.3g}"
-            for name, value in zip(called, values, strict=True)
-        ]
-        listing = "{" + ", ".join(shown + ["..."] * (len(taken) > 12)) + "}"
-        return listing if len(taken) else "nothing"
-
     # What callers use.
 
     def solve(self, costs: Tensor | ArrayLike) -> Tensor:
@@ -272,39 +170,24 @@ class Problem(ABC):
         # A sum that overflows would do so inside the solver, too.
         with np.errstate(over="ignore"):
             finite = np.isfinite(np.abs(host).sum(axis=1))
-        kept = np.flatnonzero(finite)
         decisions, shortfall = np.full(host.shape, np.nan), np.zeros(len(host))
         failures = {int(row): "its costs are not finite" for row in np.flatnonzero(~finite)}
-        decisions[kept], shortfall[kept], lost = self._isolate(host[kept])
-        failures |= {int(kept[row]): reason for row, reason in lost.items()}
+        rest = np.flatnonzero(finite)
+        batches = list(rest[:, None]) if self.rowwise or not len(rest) else [rest]
+        while batches:
+            rows = batches.pop(0)
+            if self.deadline < math.inf and time.monotonic() > self.deadline:
+                failures |= dict.fromkeys(rows.tolist(), TIME_IS_UP)
+                continue
+            try:
+                decisions[rows], shortfall[rows] = self.optimise_within(host[rows])
+            except SolverError as error:
+                if len(rows) > 1:
+                    batches = list(rows[:, None])  # each alone, to learn which ones are to blame
+                else:
+                    failures[int(rows[0])] = str(error)
         known = torch.from_numpy(shortfall).to(prices.device) if shortfall.any() else None
         return Solved(torch.from_numpy(decisions).to(prices.device, prices.dtype), failures, known)
-
-    def _isolate(self, prices: Array) -> tuple[Array, Array, dict[int, str]]:
-        """Optimise the batch; if that fails, each row alone, to learn which ones are to blame."""
-        decisions, shortfall = np.full(prices.shape, np.nan), np.zeros(len(prices))
-        failures: dict[int, str] = {}
-        if len(prices) == 0:
-            return decisions, shortfall, failures
-        if not self.rowwise and not self._late():
-            try:
-                return *self.optimise_within(prices), failures
-            except SolverError as error:
-                if len(prices) == 1:
-                    return decisions, shortfall, {0: str(error)}
-        for row in range(len(prices)):
-            if self._late():
-                failures |= dict.fromkeys(range(row, len(prices)), TIME_IS_UP)
-                break
-            try:
-                one, missed = self.optimise_within(prices[row : row + 1])
-                decisions[row], shortfall[row] = one[0], missed[0]
-            except SolverError as error:
-                failures[row] = str(error)
-        return decisions, shortfall, failures
-
-    def _late(self) -> bool:
-        return self.deadline < math.inf and time.monotonic() > self.deadline
 
     def is_feasible(self, decisions: Tensor | ArrayLike) -> Tensor:
         """Whether the problem could return each decision: `(B, m) -> (B,)`."""

@@ -33,6 +33,7 @@ class Knapsack(Problem):
     """
 
     sense = Sense.MAX
+    binary = True
 
     def __init__(
         self, weights: ArrayLike, capacities: ArrayLike, time_limit: float | None = None
@@ -66,11 +67,6 @@ class Knapsack(Problem):
     def optimise(self, prices: Array) -> Array:
         """Every feasible set scored where they are few, else a MIP a row."""
         return self._solver.optimise(prices)
-
-    @property
-    def binary(self) -> bool:
-        """An item is packed or not."""
-        return True
 
     def runner_up(self, prices: Tensor, decisions: Tensor) -> Solved:
         """The best other set."""

@@ -16,8 +16,10 @@ from torch import Tensor
 from cfopt import registry
 from cfopt._typing import Array, Indices
 from cfopt.errors import InputError, SolverError
-from cfopt.problems.base import FEASIBILITY_TOLERANCE, PartialCosts, Problem, as_array
-from cfopt.problems.highs import SOLVER_TOLERANCE, HighsModel, LinearModel
+from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, as_array
+from cfopt.problems.highs import SOLVER_TOLERANCE, HighsModel
+from cfopt.problems.linear_model import LinearModel
+from cfopt.problems.partial_costs import PartialCosts
 from cfopt.problems.sense import Sense
 
 Columns = Sequence[int] | Sequence[str]
@@ -92,7 +94,7 @@ class MILP(Problem):
         self._partial = PartialCosts(np.arange(len(predicted)), fixed[self._priced])
         self.num_costs = len(predicted)
         within = (self._model.lower >= 0) & (self._model.upper <= 1) & self._model.integer
-        self._binary = bool(within[self._priced].all())
+        self.binary = bool(within[self._priced].all())
         self._highs: HighsModel | None = None
 
     @classmethod
@@ -159,11 +161,6 @@ class MILP(Problem):
         """Predicted columns come first."""
         return self.decision_names[: self.num_costs]
 
-    @property
-    def binary(self) -> bool:
-        """Whether every priced column is an integer between 0 and 1."""
-        return self._binary
-
     def exact(self) -> Self:
         """The same model solved to a proven optimum, for verification."""
         if self.gap == 0:
@@ -181,24 +178,14 @@ class MILP(Problem):
         names = self.names or [f"y{j}" for j in range(self._model.num_columns)]
         return tuple(names[j] for j in self._priced)
 
-    def describe(self, decision: Array) -> str:
-        """The named columns that are not 0."""
-        names, taken = self.decision_names, np.flatnonzero(decision)
-        shown = [
-            names[j] if decision[j] == 1 else f"{names[j]} = {decision[j]:.4g}" for j in taken[:12]
-        ]
-        listing = "{" + ", ".join(shown + ["..."] * (len(taken) > 12)) + "}"
-        return listing if len(taken) else "nothing"
-
     def ray(self, prices: Array) -> Array | None:
         """The direction in which HiGHS finds the model unbounded, if it is one of recession.
 
         With whole numbers it is that of the model without them: they allow the same directions.
         """
         relaxed = replace(self._model, integer=np.zeros_like(self._model.integer))
-        found = HighsModel(relaxed, self.sense, time_limit=self.time_limit).ray(
-            self._priced, prices
-        )
+        solver = HighsModel(relaxed, self.sense, time_limit=self.time_limit)
+        found = solver.ray(self._priced, prices)
         if found is None:
             return None
         ray: Array = found[self._priced]
@@ -206,28 +193,15 @@ class MILP(Problem):
         return ray if better and self.recedes(ray) else None
 
     def recedes(self, ray: Array) -> bool:
-        """Whether the model has a direction of recession with this part."""
-        cone = self._model.cone()
-        rest = cone.rest(self._priced, ray)
-        lower, upper = cone.lower[self._priced], cone.upper[self._priced]
-        slack = FEASIBILITY_TOLERANCE
-        if (ray < lower - slack).any() or (ray > upper + slack).any():
-            return False
-        if not rest.num_columns:
-            return bool((rest.row_lower <= 0).all() and (rest.row_upper >= 0).all())
-        nothing = np.empty(0)
-        try:
-            HighsModel(rest, self.sense).solve(nothing.astype(np.int32), nothing)
-        except SolverError:
-            return False
-        return True
+        """Whether the model has a direction of recession whose priced entries are these."""
+        return not self._fault(self._model.cone(), ray)
 
     def audit(self, decisions: Array) -> dict[int, str]:
         """Whether HiGHS's answers are feasible, where all columns are part of the decision."""
         if len(self._priced) < self._model.num_columns:
             return {}
-        known = np.isfinite(decisions).all(axis=1)
-        faults = ((int(row), self._fault(decisions[row])) for row in np.flatnonzero(known))
+        known = np.flatnonzero(np.isfinite(decisions).all(axis=1))
+        faults = zip(known.tolist(), self.faults(decisions[known]), strict=True)
         return {row: f"the solver's answer {fault}" for row, fault in faults if fault}
 
     def prices(self, costs: Tensor) -> Tensor:
@@ -274,33 +248,20 @@ class MILP(Problem):
         return missed
 
     def faults(self, decisions: Array) -> list[str]:
-        """What a decision breaks; columns that are not part of it may take any fitting value."""
-        return [self._fault(row) for row in decisions]
+        """What a decision breaks; columns without a price may take any fitting value."""
+        return [self._fault(self._model, row) for row in decisions]
 
-    def _fault(self, decision: Array) -> str:
-        tolerance = FEASIBILITY_TOLERANCE
-        below = self._model.lower[self._priced] - decision
-        above = decision - self._model.upper[self._priced]
-        over = np.maximum(below, above)
-        broken = over > tolerance * np.maximum(1.0, np.abs(decision))
-        if broken.any():
-            return f"breaks {broken.sum()} bounds (largest: {over.max():.3g} over)"
-        off = np.abs(decision - decision.round())[self._model.integer[self._priced]]
-        if (off > tolerance).any():
-            return f"has {(off > tolerance).sum()} fractional values in integer columns"
-        if len(self._priced) == self._model.num_columns:
+    def _fault(self, model: LinearModel, decision: Array) -> str:
+        fault = model.broken_bounds(self._priced, decision)
+        if fault:
+            return fault
+        if len(self._priced) == model.num_columns:
             values = np.empty(len(decision))
             values[self._priced] = decision
-            return self._model.broken_rows(values)
-        rest = self._model.rest(self._priced, decision)
-        nothing = np.empty(0)
-        try:
-            HighsModel(rest, self.sense, self.gap, self.time_limit).solve(
-                nothing.astype(np.int32), nothing
-            )
-        except SolverError as error:
-            return f"cannot be completed to a solution ({error})"
-        return ""
+            return model.broken_rows(values)
+        rest = model.rest(self._priced, decision)
+        why = HighsModel(rest, self.sense, self.gap, self.time_limit).infeasibility()
+        return f"cannot be completed to a solution ({why})" if why else ""
 
     def _find(self, columns: Columns) -> Indices:
         """Column indices, from indices or names."""

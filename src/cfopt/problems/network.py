@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -20,6 +20,7 @@ from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved, as_array
 from cfopt.problems.finite import Finite
 from cfopt.problems.path_solvers import solver_for
 from cfopt.problems.routes import Network
+from cfopt.problems.walk import End, walk
 
 Node = Hashable
 #: Up to this many paths, scoring them all beats a sweep, and Dijkstra's algorithm.
@@ -49,6 +50,8 @@ class ShortestPath(Problem):
         directed: whether an edge can be taken from its first to its second node only.
         coordinates: where nodes are drawn, as {node: (x, y)}.
     """
+
+    binary = True
 
     def __init__(
         self,
@@ -140,11 +143,6 @@ class ShortestPath(Problem):
             )
         edges = [(names[u], names[v]) for u, v in zip(tails, heads, strict=True)]
         return cls(edges, names[source], names[target], coordinates=coordinates)
-
-    @property
-    def binary(self) -> bool:
-        """An edge is taken or not."""
-        return True
 
     @property
     def decision_names(self) -> tuple[str, ...]:
@@ -249,31 +247,18 @@ class ShortestPath(Problem):
             return [], (
                 f"is not a path: {name!r} is {value:.3g}, but an edge is taken (1) or not (0)"
             )
-        left = {int(column) for column in np.flatnonzero(decision > 0.5)}
-        leaving: defaultdict[Node, set[int]] = defaultdict(set)
-        for column in left:
-            for start in self._starts(column):
-                leaving[start].add(column)
-        node, visited = self.source, [self.source]
-        while node != self.target:
-            onward = list(leaving[node] & left)
-            if len(onward) != 1:
-                what = "leaves it more than once" if onward else "breaks off there"
-                return visited, f"is not a path: it reaches {node!r} and {what}"
-            left.remove(onward[0])
-            u, v = self.edges[onward[0]]
-            node = v if node == u else u
-            if node in visited:
-                return visited, f"is not a path: it returns to {node!r}"
-            visited.append(node)
-        if left:
-            name = self.decision_names[min(left)]
+        chosen = np.flatnonzero(decision > 0.5).tolist()
+        start, goal = self._number[self.source], self._number[self.target]
+        way = walk(self._ends.tolist(), chosen, start, goal, self.directed)
+        visited = [self.nodes[k] for k in way.nodes]
+        if way.end is End.CIRCULAR:
+            return visited, f"is not a path: it returns to {visited[-1]!r}"
+        if way.end is not End.ARRIVED:
+            return visited, f"is not a path: it reaches {visited[-1]!r} and {way.end}"
+        if way.left:
+            name = self.decision_names[min(way.left)]
             return visited, f"is not a path: it also takes {name!r}, which is not on the way"
         return visited, ""
-
-    def _starts(self, column: int) -> tuple[Node, ...]:
-        """The nodes from which an edge can be taken."""
-        return self.edges[column][:1] if self.directed else self.edges[column]
 
     def list_decisions(self, limit: int) -> Array | None:
         """Every simple path, as long as they are few."""

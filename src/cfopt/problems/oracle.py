@@ -64,18 +64,13 @@ class Oracle(Problem):
         self.sense = Sense(sense)
         self.time_limit = time_limit
         self.tolerance = float(tolerance)
-        self._binary = binary
+        self.binary = binary
         self._function = function
         self._is_feasible = is_feasible
         self._batched = batched
         self.rowwise = not batched
         self._tensors = tensors
         self._returned = Returned()
-
-    @property
-    def binary(self) -> bool:
-        """What the user says."""
-        return self._binary
 
     def optimise(self, prices: Array) -> Array:
         """The function's answers, checked for shape and finiteness."""

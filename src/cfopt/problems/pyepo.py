@@ -12,8 +12,9 @@ from torch import Tensor
 
 from cfopt._typing import Array
 from cfopt.errors import InputError, SolverError
-from cfopt.problems.base import FEASIBILITY_TOLERANCE, PartialCosts, Problem
+from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem
 from cfopt.problems.oracle import try_binary
+from cfopt.problems.partial_costs import PartialCosts
 from cfopt.problems.returned import Returned
 from cfopt.problems.sense import Sense
 from cfopt.problems.solvers import solver_of
@@ -60,7 +61,7 @@ class PyEPOProblem(Problem):
         if tolerance is not None and not 0 <= tolerance < 1:
             raise InputError(f"PyEPOProblem needs 0 <= tolerance < 1, got {tolerance!r}.")
         self.optmodel = optmodel
-        self._binary = binary
+        self.binary = binary
         self._solver = solver_of(optmodel)
         self._proves = False
         self._returned = Returned()
@@ -76,11 +77,6 @@ class PyEPOProblem(Problem):
                 )
             fixed = np.asarray(optmodel.problem.fixed_cost, np.float64)
             self._partial = PartialCosts(np.asarray(columns), fixed)
-
-    @property
-    def binary(self) -> bool:
-        """What the user says."""
-        return self._binary
 
     @property
     def num_columns(self) -> int:

@@ -15,6 +15,7 @@ from cfopt.errors import InputError
 from cfopt.problems.lattice import LETTERS, order_cells
 from cfopt.problems.layout import bends, layered, scaled
 from cfopt.problems.scene import _SPELLED, Path, Place, Scene, hints
+from cfopt.problems.walk import walk
 
 #: How far a value may be from a whole number to count as one.
 _WHOLE = 1e-4
@@ -191,31 +192,20 @@ class Network(Routes):
         """The places of a route in order; of arcs side by side the name of the one taken, too."""
         if not self.routes or np.abs(decision - decision.round()).max(initial=0.0) > _WHOLE:
             return None
-        left = set(np.flatnonzero(np.abs(decision) > 0.5).tolist())
-        if any(round(decision[k]) != 1 for k in left):
+        chosen = np.flatnonzero(np.abs(decision) > 0.5)
+        if (decision[chosen].round() != 1).any():
             return None
-        onward: dict[int, list[int]] = {}
-        for k in left:
-            for place in set(self.arcs[k][:1] if self.directed else self.arcs[k]):
-                onward.setdefault(place, []).append(k)
-        here, seen = self.start, {self.start}
-        assert here is not None
-        path: Path = [self.place(here)]
-        while here != self.goal:
-            ways = [k for k in onward.get(here, ()) if k in left]
-            if len(ways) != 1:
-                return None
-            source, target = self.arcs[ways[0]]
-            there = target if here == source else source
-            left.discard(ways[0])
-            if there in seen:
-                return None
-            if len(self._between[here, there]) > 1:
-                path.append(self.names[ways[0]])
-            path.append(self.place(there))
-            seen.add(there)
-            here = there
-        return None if left else path
+        assert self.start is not None
+        assert self.goal is not None
+        way = walk(self.arcs, chosen.tolist(), self.start, self.goal, self.directed)
+        if not way.is_path:
+            return None
+        path: Path = [self.place(self.start)]
+        for arc, move in zip(way.taken, pairwise(way.nodes), strict=True):
+            if len(self._between[move]) > 1:
+                path.append(self.names[arc])
+            path.append(self.place(move[1]))
+        return path
 
     def decision_of(self, path: Sequence[Place | Sequence[int]]) -> Array:
         """The arcs along these places; an arc named between two places is the one taken there."""

@@ -32,6 +32,8 @@ class GridShortestPath(Problem):
         rows, cols: the nodes of the grid.
     """
 
+    binary = True
+
     def __init__(self, rows: int, cols: int) -> None:
         if rows < 1 or cols < 1 or rows * cols < 2:
             raise InputError(f"A grid needs at least two nodes, got {rows} x {cols}.")
@@ -53,11 +55,6 @@ class GridShortestPath(Problem):
         if self._finite is not None:
             return self._finite.runner_up(prices, decisions)
         return super().runner_up(prices, decisions)
-
-    @property
-    def binary(self) -> bool:
-        """An arc is taken or not."""
-        return True
 
     def telling_columns(self, decision: Tensor) -> Tensor:
         """The path's own arcs: another path misses one of them."""

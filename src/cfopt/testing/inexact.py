@@ -51,6 +51,7 @@ class InexactOracle(Problem):
         self.num_costs = problem.num_costs
         self.sense = problem.sense
         self.noise, self.gap = noise, gap
+        self.binary = problem.binary and noise == 0
         self.declared, self.listed = declared, listed
         self.tolerance = gap if declared else 0.0
         self._decisions: Array = decisions.numpy()
@@ -59,11 +60,6 @@ class InexactOracle(Problem):
     def num_columns(self) -> int:
         """As the exact problem has."""
         return self.wrapped.num_columns
-
-    @property
-    def binary(self) -> bool:
-        """Only without noise."""
-        return self.wrapped.binary and self.noise == 0
 
     def prices(self, costs: Tensor) -> Tensor:
         """As the exact problem has them."""

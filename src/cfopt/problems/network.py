@@ -88,7 +88,8 @@ class ShortestPath(Problem):
         self._solver = solver_for(self._arcs)
         listed = self.list_decisions(_FEW if self._arcs.levels is not None else _FEW_WITH_CYCLES)
         self._finite = None if listed is None else Finite(listed)
-        self._places = None if coordinates is None else self._placed(coordinates)
+        #: Where each node lies, `(N, 2)`, y upwards; None if that was not said.
+        self.coordinates = None if coordinates is None else self._placed(coordinates)
 
     @classmethod
     def from_networkx(
@@ -159,14 +160,9 @@ class ShortestPath(Problem):
             names.append(f"{name} ({seen[name]})" if several[name] > 1 else name)
         return tuple(names)
 
-    @property
-    def coordinates(self) -> Array | None:
-        """Where each node lies, `(N, 2)`, y upwards; None if that was not said."""
-        return self._places
-
     def scene(self) -> Network:
         """The network itself; nodes without coordinates lie in columns from source to target."""
-        at = [] if self._places is None else self._places.tolist()
+        at = [] if self.coordinates is None else self.coordinates.tolist()
         return Network(
             entries=self.entries(),
             places=tuple(map(str, self.nodes)),

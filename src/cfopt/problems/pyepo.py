@@ -13,14 +13,24 @@ from torch import Tensor
 from cfopt._typing import Array
 from cfopt.errors import InputError, SolverError
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem
+from cfopt.problems.or_tools import CpSat, OrTools
 from cfopt.problems.oracle import try_binary
 from cfopt.problems.partial_costs import PartialCosts
 from cfopt.problems.returned import Returned
 from cfopt.problems.sense import Sense
-from cfopt.problems.solvers import solver_of
+from cfopt.problems.solvers import Gurobi, Solver, Unbounded
 
 #: A shortfall below this fraction of the terms that are added up is their rounding.
 _ROUNDING = 1e-12
+#: The solver behind a PyEPO model, by the base class that the model has in PyEPO.
+_SOLVERS: dict[str, type[Solver]] = {
+    "optGrbModel": Gurobi,
+    "optOrtModel": OrTools,
+    "optOrtCpModel": CpSat,
+    "optOmoModel": Unbounded,
+    "optCoptModel": Unbounded,
+    "optMpaxModel": Unbounded,
+}
 
 
 class PyEPOProblem(Problem):
@@ -62,7 +72,7 @@ class PyEPOProblem(Problem):
             raise InputError(f"PyEPOProblem needs 0 <= tolerance < 1, got {tolerance!r}.")
         self.optmodel = optmodel
         self.binary = binary
-        self._solver = solver_of(optmodel)
+        self._solver = _solver_of(optmodel)
         self._proves = False
         self._returned = Returned()
         self.tolerance = self._solver.tolerance if tolerance is None else float(tolerance)
@@ -181,4 +191,11 @@ class PyEPOProblem(Problem):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         model = state["optmodel"].build()
-        self.__dict__ = state | {"optmodel": model, "_solver": solver_of(model)}
+        self.__dict__ = state | {"optmodel": model, "_solver": _solver_of(model)}
+
+
+def _solver_of(model: Any) -> Solver:
+    """The solver behind a PyEPO model, by the base class that it has in PyEPO."""
+    # By name: importing PyEPO's back ends would import every solver that is installed.
+    names = [base.__name__ for base in type(model).__mro__ if base.__module__.startswith("pyepo.")]
+    return next((_SOLVERS[name] for name in names if name in _SOLVERS), Solver)(model)

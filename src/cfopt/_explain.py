@@ -17,23 +17,19 @@ from cfopt.engine.recall import Recall
 from cfopt.engine.task import Task
 from cfopt.errors import CfoptError, InputError
 from cfopt.exact.affine_task import AffineTask
-from cfopt.exact.verify import recheck, verify
 from cfopt.generative.protocol import GenerativeModel
-from cfopt.names import counted
 from cfopt.pipeline import Pipeline
 from cfopt.pipeline.contexts import Contexts, check_predictor
 from cfopt.pipeline.eval_mode import eval_mode
-from cfopt.problems.base import same_decision
 from cfopt.question import Criterion, Question
 from cfopt.question.domain import Domain
 from cfopt.question.features import Features
 from cfopt.question.plausibility import Plausibility
 from cfopt.question.proximity import L2, Latent, Proximity
 from cfopt.question.quantifier import Quantifier
-from cfopt.result.explanation import Explanation, is_optimal
+from cfopt.result.explanation import Explanation
 from cfopt.result.outcomes import RowOutcomes
-from cfopt.result.status import Status
-from cfopt.result.wording import BY_THE_MODEL, impossible, miss, nearness
+from cfopt.result.settle import settle, settle_at_start
 from cfopt.search import (
     Auto,
     Enumeration,
@@ -120,13 +116,13 @@ def answer(
         task = _pose(outcomes, pipeline, question.criterion, near, question.margin)
         if generative is not None:
             task = encode(outcomes, task, generative, question.plausibility)
-        _settle_at_start(outcomes, task)
+        settle_at_start(outcomes, task)
         open_rows = outcomes.open_rows()
         if len(open_rows):
             remaining = task[open_rows]
             search = _with_reference(search, known, remaining)
             points = _run(search, remaining, open_rows, on_progress)
-            _settle(outcomes, remaining, open_rows, points)
+            settle(outcomes, remaining, open_rows, points, _unproved(remaining))
     pipeline.problem.remember(outcomes.decisions.numpy())
     return outcomes.close(task, question)
 
@@ -209,23 +205,6 @@ def _pose(
     )
 
 
-def _settle_at_start(outcomes: RowOutcomes, task: Task) -> None:
-    """Verify the contexts themselves: some may already explain."""
-    rows = outcomes.open_rows()
-    if not len(rows):
-        return
-    start = task[rows]
-    verdict = verify(start, start.origin)
-    same = same_decision(start.criterion.pivot(start.factual), start.factual).tolist()
-    for i in verdict.valid.nonzero().flatten().tolist():
-        reason = start.criterion.answer(bool(verdict.tie[i]), bool(verdict.unbeaten[i]))
-        if same[i] and start.criterion.contrasts:
-            reason = "the alternative is the factual decision"
-        outcomes.settle(int(rows[i]), Status.ALREADY_VALID, f"nothing to change: {reason}")
-    nothing = torch.zeros(len(rows), dtype=torch.float64)
-    outcomes.record(rows, start.origin, nothing, verdict)
-
-
 def _with_reference(search: Search, known: Tensor | None, task: Task) -> Search:
     """The search, with reference contexts for the rows to which it finds no answer."""
     if known is None:
@@ -260,46 +239,6 @@ def _run(
             f"over {len(rows)}."
         )
     return Points.gather(parts)
-
-
-def _settle(outcomes: RowOutcomes, task: Task, rows: Tensor, points: Points) -> None:
-    """Verify what the search found, and say how each row ended."""
-    with torch.no_grad():
-        x = task.context(points.x)
-    verdict = verify(task, x)
-    proof = recheck(task, points.certificates).without(verdict.valid)
-    loss = task.loss(points.x)
-    optimal = is_optimal(loss, proof.bound.to(loss)).tolist()
-    valid, tie, steps = verdict.valid.tolist(), verdict.tie.tolist(), points.steps.tolist()
-    violation, unbeaten = verdict.violation.tolist(), verdict.unbeaten.tolist()
-    unknown = _unproved(task)
-    moved, problem = [""] * len(rows), task.pipeline.problem
-    if outcomes.codes is not None:
-        model_alone = outcomes.codes[rows].moved(task.factual).tolist()
-        moved = [BY_THE_MODEL if alone else "" for alone in model_alone]
-    for i, row in enumerate(rows.tolist()):
-        if valid[i]:
-            what = task.criterion.answer(tie[i], unbeaten[i])
-            how_near = nearness(float(loss[i]), float(proof.bound[i]), optimal[i]) or unknown
-            outcomes.settle(row, Status.VALID, what + how_near + moved[i])
-            continue
-        if i in proof.clashes:
-            limited = task.domain is not None
-            why = impossible(problem, task.criterion, task.margin, proof.clashes[i], limited)
-            outcomes.settle(row, Status.PROVED_INFEASIBLE, why)
-            continue
-        lacking = verdict.failures.get(i)
-        lacking = lacking or miss(task.criterion, task.margin, violation[i], problem.sense)
-        note = f" ({points.notes[i]})" if points.notes[i] else ""
-        taken = counted(steps[i], "step")
-        outcomes.settle(
-            row,
-            Status.BEST_EFFORT,
-            f"no valid context found in {taken}{note}; at the nearest miss {lacking}"
-            f"{unknown}{moved[i]}",
-        )
-    outcomes.record(rows, x, loss, verdict, points)
-    outcomes.prove(rows, proof)
 
 
 def _unproved(task: Task) -> str:

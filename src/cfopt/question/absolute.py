@@ -11,8 +11,9 @@ from cfopt.errors import InputError
 from cfopt.names import listing
 from cfopt.problems.base import Problem, Solved, same_decision
 from cfopt.problems.sense import Sense
-from cfopt.question.criterion import Contrastive, RowFacts, lags
+from cfopt.question.criterion import Contrastive
 from cfopt.question.quantifier import Quantifier
+from cfopt.question.words import RowFacts, lags
 
 #: How many decisions that contradict each other a message and a report name.
 _DESCRIBED, _NAMED = 3, 6

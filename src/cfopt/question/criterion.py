@@ -1,4 +1,4 @@
-"""What a criterion is: an inequality in the costs, and everything that is said about it.
+"""What a criterion is: an inequality in the costs.
 
 All formulas are in minimisation form; the task turns a maximiser's sign before it asks.
 """
@@ -6,7 +6,7 @@ All formulas are in minimisation form; the task turns a maximiser's sign before 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
@@ -18,8 +18,8 @@ from cfopt import registry
 from cfopt._batch import ROWS, Batch
 from cfopt.errors import InputError
 from cfopt.problems.base import Problem, Solved, same_decision
-from cfopt.problems.sense import Sense
 from cfopt.question.quantifier import Quantifier
+from cfopt.question.words import Words
 
 
 @dataclass(frozen=True)
@@ -41,55 +41,8 @@ class Knob:
     usual: float = 30
 
 
-@dataclass(frozen=True)
-class RowFacts:
-    """One row of an explanation, as sentences about it need to know it.
-
-    Arguments:
-        decided, wanted: what the factual decision and the one compared with it are called.
-        noun: what a decision is called, such as "route".
-        margin: the fraction by which the criterion must hold.
-        known: whether the factual decision is known.
-        same: whether the two decisions are the same.
-        unmoved: whether the decision in the answer is still the factual one.
-        settled: whether nothing needs to change.
-        level: whether the two are equally good in the answer.
-        tie: whether the answer is valid by equality only.
-        elsewhere: whether the decision in the answer is neither of the two.
-        worthless: whether the decision in the answer has the value 0, or an unknown one.
-    """
-
-    decided: str
-    wanted: str
-    noun: str
-    margin: float
-    known: bool
-    same: bool
-    unmoved: bool
-    settled: bool
-    level: bool
-    tie: bool
-    elsewhere: bool
-    worthless: bool
-
-    @property
-    def it(self) -> str:
-        """The pronoun of the alternative."""
-        return "it" if self.noun == "route" else "this"
-
-    @property
-    def by(self) -> str:
-        """The margin in words, to follow a verb."""
-        return f" by a margin of {100 * self.margin:g}%" if self.margin > 0 else ""
-
-    @property
-    def beat(self) -> str:
-        """To win, with the margin if there is one."""
-        return "win by the margin against" if self.margin > 0 else "beat"
-
-
 @dataclass(frozen=True, eq=False)
-class Criterion(Batch, ABC):
+class Criterion(Words, Batch, ABC):
     """What makes a context an explanation: `h(x) = <prices(x), direction> <= 0`.
 
     A criterion is a frozen dataclass in a file of its own. It needs a direction; the words, which
@@ -97,8 +50,6 @@ class Criterion(Batch, ABC):
     what a configuration and a request over HTTP can set, and what JSON keeps.
     """
 
-    #: The inequality, for sentences; y0 is the factual decision, v the best value.
-    formula: ClassVar[str] = "h(x) <= 0"
     #: Whether the direction depends on the optimum, so that each step of a search needs a solve.
     needs_optimum: ClassVar[bool] = True
     #: Whether the criterion argues for an alternative decision.
@@ -162,12 +113,7 @@ class Criterion(Batch, ABC):
         terms = prices * self.direction(prices, optimum, factual)
         return terms.sum(1).abs() <= tolerance * terms.abs().sum(1)
 
-    # What it is called, and how it is written down.
-
-    @classmethod
-    def kind(cls) -> str:
-        """The name by which the configuration, the explorer and JSON know it."""
-        return registry.criteria.name_of(cls) or cls.__name__
+    # How it is written down.
 
     @classmethod
     def settings(cls) -> tuple[str, ...]:
@@ -205,73 +151,6 @@ class Criterion(Batch, ABC):
         own = {name: rows[name] for name in kind.row_fields()}
         criterion: Criterion = kind(**own, **{name: content[name] for name in kind.settings()})
         return criterion
-
-    # In words: of all rows, of an outcome, and of one row whose decisions have names.
-
-    @classmethod
-    def choice(cls, noun: str) -> tuple[str, str]:
-        """The question in the words of someone who has a plan, and what an answer would mean.
-
-        Arguments:
-            noun: what a decision is called.
-        """
-        return f"When does {cls.formula} hold?", f"A criterion of kind {cls.kind()}."
-
-    def ask(self) -> str:
-        """The question."""
-        return f"When does {self.formula} hold?"
-
-    def answer(self, tie: bool, unbeaten: bool) -> str:
-        """What holds in a valid context.
-
-        Arguments:
-            tie: whether it holds by equality only.
-            unbeaten: whether the factual decision is still among the best.
-        """
-        return f"in this context {self.formula} holds{', as an equality' if tie else ''}"
-
-    def miss(self, violation: float, sense: Sense) -> str:
-        """What a context lacks in which it does not hold, in the units of the objective."""
-        return f"h is still {violation:.3g} above 0 (the criterion is {self.formula})"
-
-    def conflict(self, where: str, rivals: Sequence[str], margin: float) -> str:
-        """Why no context will do.
-
-        Arguments:
-            where: "no context" or "no allowed context".
-            rivals: the decisions whose cuts contradict each other, described.
-            margin: the fraction by which the criterion must hold.
-        """
-        return f"in {where} does {self.formula} hold"
-
-    def ask_about(self, row: RowFacts) -> str:
-        """The question about one row."""
-        return f"When does {self.formula} hold{row.by}?"
-
-    def success(self, row: RowFacts) -> str:
-        """What holds in the answer of a row; "" to have the plain answer instead."""
-        return ""
-
-    def failure(self, row: RowFacts) -> str:
-        """What no context does, to follow "No context"."""
-        return f"makes {self.formula} hold{row.by}"
-
-    def edge(self, row: RowFacts) -> str:
-        """What is said of an answer that is valid by equality only; "" for others."""
-        return "Both sides of the criterion are equal there." if row.tie else ""
-
-    def obstacle(self, row: RowFacts, rivals: Sequence[str]) -> str:
-        """What stands in the way of a row that has no answer, a sentence.
-
-        Arguments:
-            row: what is known of the row.
-            rivals: the names of the decisions whose cuts contradict each other.
-        """
-        return "Each decision that could do it was ruled out in turn."
-
-    def third_role(self, tie: bool) -> str:
-        """What a decision in the answer that is neither of the two is to them."""
-        return "chosen after"
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,13 +211,6 @@ class Contrastive(Criterion):
     @classmethod
     def of(cls, settings: Mapping[str, Any], alternative: Tensor | None) -> Self:
         return cls(alternative, **settings)
-
-
-def lags(violation: float, sense: Sense) -> str:
-    """By how much an alternative is worse, to be followed by "than" and another."""
-    if sense is Sense.MIN:
-        return f"costs {violation:.3g} more"
-    return f"is worth {violation:.3g} less"
 
 
 def _describe(given: Any) -> str:

@@ -13,8 +13,9 @@ from torch import Tensor
 from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.problems.sense import Sense
-from cfopt.question.criterion import Criterion, Knob, RowFacts
+from cfopt.question.criterion import Criterion, Knob
 from cfopt.question.quantifier import Quantifier
+from cfopt.question.words import RowFacts
 
 
 @registry.criteria.register

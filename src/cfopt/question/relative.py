@@ -9,8 +9,9 @@ from torch import Tensor
 from cfopt import registry
 from cfopt.problems.base import Problem, same_decision
 from cfopt.problems.sense import Sense
-from cfopt.question.criterion import Contrastive, RowFacts, lags
+from cfopt.question.criterion import Contrastive
 from cfopt.question.quantifier import Quantifier
+from cfopt.question.words import RowFacts, lags
 
 
 @registry.criteria.register

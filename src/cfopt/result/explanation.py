@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,28 +17,24 @@ from cfopt._batch import ROWS, Batch
 from cfopt.engine.latent import Codes, norms
 from cfopt.errors import InputError
 from cfopt.exact.certificate import Clash
-from cfopt.names import counted
 from cfopt.problems.base import Problem
 from cfopt.problems.sense import Sense
 from cfopt.question import Criterion, Question
 from cfopt.question.features import Features
 from cfopt.question.plausibility import KAPPA, in_thick_sphere
 from cfopt.result.status import Status
-from cfopt.result.wording import question
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: A feature has changed if it moved by more than this fraction of its size (at least of 1).
 _CHANGED = 1e-6
-#: How many changes, or rows without an answer, a summary lists.
-_SHOWN = 6
 
 
 def is_optimal(loss: Tensor, bound: Tensor) -> Tensor:
     """Whether a loss meets its bound, up to rounding: `(B,), (B,) -> (B,)`."""
-    part = 1e-6 if loss.dtype == torch.float64 else 1e-4
-    return loss - bound <= part * loss
+    fraction = 1e-6 if loss.dtype == torch.float64 else 1e-4
+    return loss - bound <= fraction * loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,51 +243,9 @@ class Explanation(Batch):
 
     def summary(self) -> str:
         """A few lines for the terminal: what was asked, how it ended, what changed."""
-        lines = [question(self.criterion, self.margin)]
-        lines += self._row_summary() if len(self) == 1 else self._batch_summary()
-        return "\n".join(lines)
+        from cfopt.result.summary import summary
 
-    def _row_summary(self) -> list[str]:
-        lines = [f"{self.status[0].capitalize()}: {self.message[0]}."]
-        if self.status[0] is Status.PROVED_INFEASIBLE:
-            return lines
-        if self.steps[0] > 0:
-            taken = counted(int(self.steps[0]), "step")
-            lines.append(f"Distance {self.distance[0]:.3g}, in {taken}.")
-        changes = self.table()
-        lines += [
-            f"  {feature}: {before:.4g} -> {after:.4g} ({change:+.3g})"
-            for feature, before, after, change in changes.head(_SHOWN).itertuples(index=False)
-        ]
-        if len(changes) > _SHOWN:
-            lines.append(f"  ... and {len(changes) - _SHOWN} smaller changes")
-        return lines
-
-    def _batch_summary(self) -> list[str]:
-        counts = Counter(self.status)
-        ended = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
-        lines = [f"{len(self)} contexts: {ended}."]
-        found = self.valid & (self.steps > 0)
-        if found.any():
-            distance, steps = self.distance[found], self.steps[found].double()
-            lines.append(
-                f"Distance of what was found: mean {distance.mean():.3g}, median "
-                f"{distance.double().quantile(0.5):.3g}, largest {distance.max():.3g}; "
-                f"{counted(round(float(steps.mean())), 'step')} on average, "
-                f"{counted(int(self.tie[found].sum()), 'tie')}, "
-                f"{int(self.optimal[found].sum())} proved to be the closest possible."
-            )
-        moved = 0 if self.latent is None else int(self.reconstruction_moved.sum())
-        if moved:
-            lines.append(
-                f"In {counted(moved, 'context')}, what the generative model alone makes of the "
-                "context, before any search, already changes the decision."
-            )
-        failed = [i for i, status in enumerate(self.status) if not status.is_valid]
-        lines += [f"  row {self.label(i)}: {self.message[i]}" for i in failed[:_SHOWN]]
-        if len(failed) > _SHOWN:
-            lines.append(f"  ... and {len(failed) - _SHOWN} more rows without an answer")
-        return lines
+        return summary(self)
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """One row as a picture: decision and costs before and after, and what moved."""

@@ -1,0 +1,80 @@
+"""Verifying what was found, and saying how each row ended."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from cfopt.engine.progress import Points
+from cfopt.engine.task import Task
+from cfopt.exact.verify import recheck, verify
+from cfopt.names import counted
+from cfopt.problems.base import same_decision
+from cfopt.result.explanation import is_optimal
+from cfopt.result.outcomes import RowOutcomes
+from cfopt.result.status import Status
+from cfopt.result.wording import BY_THE_MODEL, impossible, miss, nearness
+
+
+def settle_at_start(outcomes: RowOutcomes, task: Task) -> None:
+    """Verify the contexts themselves: some may already explain."""
+    rows = outcomes.open_rows()
+    if not len(rows):
+        return
+    start = task[rows]
+    verdict = verify(start, start.origin)
+    same = same_decision(start.criterion.pivot(start.factual), start.factual).tolist()
+    for i in verdict.valid.nonzero().flatten().tolist():
+        reason = start.criterion.answer(bool(verdict.tie[i]), bool(verdict.unbeaten[i]))
+        if same[i] and start.criterion.contrasts:
+            reason = "the alternative is the factual decision"
+        outcomes.settle(int(rows[i]), Status.ALREADY_VALID, f"nothing to change: {reason}")
+    nothing = torch.zeros(len(rows), dtype=torch.float64)
+    outcomes.record(rows, start.origin, nothing, verdict)
+
+
+def settle(outcomes: RowOutcomes, task: Task, rows: Tensor, points: Points, unproved: str) -> None:
+    """Verify what the search found, and say how each row ended.
+
+    Arguments:
+        outcomes: the rows of the explanation.
+        task: the task of those that were searched for.
+        rows: their numbers in the explanation.
+        points: what the search found.
+        unproved: why nothing is proved about nearer contexts, to follow an answer; or "".
+    """
+    with torch.no_grad():
+        x = task.context(points.x)
+    verdict = verify(task, x)
+    proof = recheck(task, points.certificates).without(verdict.valid)
+    loss = task.loss(points.x)
+    optimal = is_optimal(loss, proof.bound.to(loss)).tolist()
+    valid, tie, steps = verdict.valid.tolist(), verdict.tie.tolist(), points.steps.tolist()
+    violation, unbeaten = verdict.violation.tolist(), verdict.unbeaten.tolist()
+    moved, problem = [""] * len(rows), task.pipeline.problem
+    if outcomes.codes is not None:
+        model_alone = outcomes.codes[rows].moved(task.factual).tolist()
+        moved = [BY_THE_MODEL if alone else "" for alone in model_alone]
+    for i, row in enumerate(rows.tolist()):
+        if valid[i]:
+            what = task.criterion.answer(tie[i], unbeaten[i])
+            how_near = nearness(float(loss[i]), float(proof.bound[i]), optimal[i]) or unproved
+            outcomes.settle(row, Status.VALID, what + how_near + moved[i])
+            continue
+        if i in proof.clashes:
+            limited = task.domain is not None
+            why = impossible(problem, task.criterion, task.margin, proof.clashes[i], limited)
+            outcomes.settle(row, Status.PROVED_INFEASIBLE, why)
+            continue
+        lacking = verdict.failures.get(i)
+        lacking = lacking or miss(task.criterion, task.margin, violation[i], problem.sense)
+        note = f" ({points.notes[i]})" if points.notes[i] else ""
+        taken = counted(steps[i], "step")
+        outcomes.settle(
+            row,
+            Status.BEST_EFFORT,
+            f"no valid context found in {taken}{note}; at the nearest miss {lacking}"
+            f"{unproved}{moved[i]}",
+        )
+    outcomes.record(rows, x, loss, verdict, points)
+    outcomes.prove(rows, proof)

@@ -13,12 +13,12 @@ from matplotlib.figure import Figure
 
 from cfopt.plots.style import INK, OBSTACLES
 from cfopt.question.plausibility import encoded_mass, mean_norm
-from cfopt.question.region import optimal_region, thin_sphere_threshold
 from cfopt_paper.charts import DEFAULT, MDMM, Sweep, panels
 from cfopt_paper.experiment import Experiment
 from cfopt_paper.job import Job, Report
 from cfopt_paper.map_models import LATENTS, TrainVAE, map_data
 from cfopt_paper.paper import paper_values
+from cfopt_paper.region import optimal_region, thin_sphere_threshold
 from cfopt_paper.study import Study
 
 KAPPAS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)

@@ -15,6 +15,14 @@ from cfopt._typing import Array
 from cfopt.engine.task import Task
 from cfopt.errors import InputError
 
+_IN_EACH_DIMENSION = (
+    "Dropout",
+    "Conv",
+    "ConvTranspose",
+    "AvgPool",
+    "AdaptiveAvgPool",
+    "ZeroPad",
+)
 #: Modules that are affine maps in eval mode. A subclass may do anything, so types must match.
 _AFFINE: tuple[type[nn.Module], ...] = (
     nn.Identity,
@@ -22,27 +30,10 @@ _AFFINE: tuple[type[nn.Module], ...] = (
     nn.Flatten,
     nn.Unflatten,
     nn.Dropout,
-    nn.Dropout1d,
-    nn.Dropout2d,
-    nn.Dropout3d,
     nn.AlphaDropout,
-    nn.Conv1d,
-    nn.Conv2d,
-    nn.Conv3d,
-    nn.ConvTranspose1d,
-    nn.ConvTranspose2d,
-    nn.ConvTranspose3d,
-    nn.AvgPool1d,
-    nn.AvgPool2d,
-    nn.AvgPool3d,
-    nn.AdaptiveAvgPool1d,
-    nn.AdaptiveAvgPool2d,
-    nn.AdaptiveAvgPool3d,
     nn.PixelShuffle,
     nn.PixelUnshuffle,
-    nn.ZeroPad1d,
-    nn.ZeroPad2d,
-    nn.ZeroPad3d,
+    *(getattr(nn, f"{name}{d}d") for name in _IN_EACH_DIMENSION for d in (1, 2, 3)),
 )
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 #: How far, as a fraction of their size, declared costs may be from an affine function.

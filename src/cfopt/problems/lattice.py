@@ -20,14 +20,10 @@ def column_letters(column: int) -> str:
     return letters
 
 
-def cell_name(row: int, column: int) -> str:
-    """A place of a lattice by its column and its row, as in chess."""
-    return f"{column_letters(column)}{row + 1}"
-
-
 def cell_names(rows: int, cols: int) -> tuple[str, ...]:
-    """What the cells of a map are called, row by row."""
-    return tuple(cell_name(row, column) for row in range(rows) for column in range(cols))
+    """The cells of a map by column and row, as in chess, row by row."""
+    letters = [column_letters(column) for column in range(cols)]
+    return tuple(f"{letter}{row + 1}" for row in range(rows) for letter in letters)
 
 
 def node_names(rows: int, cols: int) -> tuple[str, ...]:

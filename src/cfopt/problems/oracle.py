@@ -84,8 +84,8 @@ class Oracle(Problem):
             return [self._test(row) for row in decisions]
         known = self._returned.knows(decisions)
         return [
-            "" if known[row] else try_binary(self, decisions[row : row + 1])[0]
-            for row in range(len(decisions))
+            "" if returned else try_binary(self, decision)
+            for decision, returned in zip(decisions, known, strict=True)
         ]
 
     def remember(self, decisions: Array) -> None:
@@ -124,16 +124,12 @@ class Oracle(Problem):
         return decision
 
 
-def try_binary(problem: Problem, decisions: Array) -> list[str]:
-    """Whether each decision is in Y, by making it the only optimum: prices `1 - 2 y`.
+def try_binary(problem: Problem, decision: Array) -> str:
+    """Why a decision `(m,)` is not in Y, or "", by making it the only optimum: prices `1 - 2 y`.
 
     For binary y and y' between 0 and 1, `<1 - 2 y, y'>` is the distance of y' from y less the sum
     of y: smallest at y' = y, and nowhere else.
     """
-    return [_try(problem, decision) for decision in decisions]
-
-
-def _try(problem: Problem, decision: Array) -> str:
     tolerance = FEASIBILITY_TOLERANCE
     unknown = (
         "and whether it is feasible is not known: it would have to be one that this problem has "

@@ -160,10 +160,10 @@ class Dijkstra:
     ) -> Indices:
         """The first of the cheapest among parallel arcs, by its place: `(R,), (R,) -> (R,)`."""
         found: Indices = self._starts[pair]
-        dear = costs[rows, found] > cheapest[rows, pair]
-        while dear.any():
-            found[dear] += 1
-            dear = costs[rows, found] > cheapest[rows, pair]
+        too_high = costs[rows, found] > cheapest[rows, pair]
+        while too_high.any():
+            found[too_high] += 1
+            too_high = costs[rows, found] > cheapest[rows, pair]
         return found
 
     def _reduced(self, costs: Array) -> Array:

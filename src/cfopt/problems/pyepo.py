@@ -128,7 +128,7 @@ class PyEPOProblem(Problem):
             return faults
         for row, admitted in zip(asked, self._solver.admits(decisions[asked]), strict=True):
             if admitted is None:
-                faults[row] = try_binary(self, decisions[row : row + 1])[0]
+                faults[row] = try_binary(self, decisions[row])
             elif not admitted:
                 faults[row] = "breaks the constraints of the PyEPO model"
         return faults

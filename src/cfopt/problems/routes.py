@@ -36,6 +36,7 @@ class Routes(Scene):
         lattice: the rows and columns in which places lie, row by row; None where they do not.
     """
 
+    has_places: ClassVar[bool] = True
     noun: str = "route"
     nouns: str = "routes"
     places: tuple[str, ...]
@@ -47,11 +48,6 @@ class Routes(Scene):
     def routes(self) -> bool:
         """Where there is a start."""
         return self.start is not None
-
-    @property
-    def has_places(self) -> bool:
-        """They are."""
-        return True
 
     @property
     def named_by_places(self) -> bool:

@@ -55,8 +55,8 @@ def entries(
 ) -> tuple[Entry, ...]:
     """Entries from their names, bounds and integrality, each `(m,)`."""
     whole = np.asarray(integer, dtype=bool).tolist()
-    told = zip(names, lower.tolist(), upper.tolist(), whole, strict=True)
-    return tuple(Entry(str(name), *rest) for name, *rest in told)
+    columns = zip(names, lower.tolist(), upper.tolist(), whole, strict=True)
+    return tuple(Entry(str(name), *rest) for name, *rest in columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +70,8 @@ class Scene:
     """
 
     kind: ClassVar[str]
+    #: Whether decisions are drawn over places with costs in shades, and not as bars.
+    has_places: ClassVar[bool] = False
     entries: tuple[Entry, ...]
     noun: str = "decision"
     nouns: str = "decisions"
@@ -88,11 +90,6 @@ class Scene:
     @property
     def named_by_places(self) -> bool:
         """Whether entries are called after places, so that they can have no names of their own."""
-        return False
-
-    @property
-    def has_places(self) -> bool:
-        """Whether decisions are drawn over places with costs in shades, and not as bars."""
         return False
 
     def path_of(self, decision: Array) -> Path | None:
@@ -144,20 +141,21 @@ class Scene:
 
     def to_dict(self) -> dict[str, Any]:
         """The scene as JSON takes it; None stands for a bound that is not there."""
-        told = {**asdict(self), "kind": self.kind}
-        for entry in told["entries"]:
+        content = {**asdict(self), "kind": self.kind}
+        for entry in content["entries"]:
             for end in ("lower", "upper"):
                 entry[end] = entry[end] if math.isfinite(entry[end]) else None
-        return told
+        return content
 
     @classmethod
-    def from_dict(cls, told: dict[str, Any]) -> Self:
+    def from_dict(cls, content: dict[str, Any]) -> Self:
         """The scene that `to_dict` wrote; called on its class, or on `Scene` for any kind."""
         if cls.__dict__.get("kind") is None:
             kinds = {kind.kind: kind for kind in _leaves(cls)}
-            found: Self = kinds[told["kind"]].from_dict(told)
+            found: Self = kinds[content["kind"]].from_dict(content)
             return found
-        given = {each.name: _frozen(told[each.name]) for each in fields(cls) if each.name in told}
+        names = [field.name for field in fields(cls) if field.name in content]
+        given = {name: _frozen(content[name]) for name in names}
         given["entries"] = tuple(
             Entry(
                 one["name"],
@@ -165,7 +163,7 @@ class Scene:
                 math.inf if one["upper"] is None else one["upper"],
                 one["integer"],
             )
-            for one in told["entries"]
+            for one in content["entries"]
         )
         return cls(**given)
 
@@ -215,7 +213,7 @@ class Items(Scene):
         used = np.array(self.weights) @ (decision > 0.5)
         room = [capacity or 1.0 for capacity in self.capacities]
         which = "the capacity" if len(room) == 1 else "the capacities"
-        return f"takes {listing([f'{part:.0%}' for part in used / room])} of {which}"
+        return f"takes {listing([f'{fraction:.0%}' for fraction in used / room])} of {which}"
 
     def _listed(self, decision: Array, columns: list[int], short: bool) -> str:
         if not self.unit:

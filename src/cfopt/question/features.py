@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -116,11 +116,12 @@ class Features:
                 raise InputError(
                     f"The contexts have {size} features, but Features has {len(given)} {what}."
                 )
-        self.limits(size)
+        if self.limited:
+            self.limits(size)
 
-    def labels(self, size: int) -> Sequence[str]:
+    def labels(self, size: int) -> tuple[str, ...]:
         """The names, or x0, x1, ... where there are none."""
-        return tuple(self.names) if self.names is not None else _Numbered(size)
+        return tuple(self.names or (f"x{j}" for j in range(size)))
 
     @property
     def limited(self) -> bool:
@@ -132,10 +133,8 @@ class Features:
     def limits(self, size: int) -> Limits:
         """What is allowed, as arrays over `size` features."""
         index = FeatureIndex(self.names, size)
-        lower, upper = (
-            index.values("lower", self.lower, -np.inf),
-            index.values("upper", self.upper, np.inf),
-        )
+        lower = index.values("lower", self.lower, -np.inf)
+        upper = index.values("upper", self.upper, np.inf)
         groups = tuple(tuple(index.numbers("one_hot", group)) for group in self.one_hot)
         index.check_groups(groups)
         members = [j for group in groups for j in group]
@@ -217,21 +216,3 @@ def check_scale(scale: Tensor) -> None:
             f"Scales need to be finite and > 0, got {value:g} for feature {first}. A feature that "
             "never varies can have scale 1."
         )
-
-
-class _Numbered(Sequence[str]):
-    """x0, x1, ...: made where one is asked for, since an image has thousands that nobody reads."""
-
-    def __init__(self, size: int) -> None:
-        self._numbers = range(size)
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        found = self._numbers[index]
-        return f"x{found}" if isinstance(found, int) else [f"x{j}" for j in found]

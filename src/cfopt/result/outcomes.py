@@ -27,23 +27,21 @@ class RowOutcomes:
 
     def __init__(self, contexts: Contexts, problem: Problem) -> None:
         count = len(contexts.x)
-        nan = torch.full((count,), torch.nan, dtype=torch.float64)
         self.contexts = contexts
         self.problem = problem
         self.costs = torch.full((count, problem.num_costs), torch.nan)  # before any change
+        self.codes: Codes | None = None
         self._status: list[Status | None] = [None] * count
         self._message = [""] * count
         self._x = contexts.x.clone()
-        self._loss = nan.clone()
-        self.codes: Codes | None = None
-        self._violation = nan
-        self._tie = torch.zeros(count, dtype=torch.bool)
-        self._decision = torch.full((count, problem.num_columns), torch.nan, dtype=torch.float64)
-        self._costs = torch.full((count, problem.num_costs), torch.nan, dtype=torch.float64)
-        self._steps = torch.zeros(count, dtype=torch.long)
-        self._solves = torch.zeros(count, dtype=torch.long)
-        self._passes = torch.zeros(count, dtype=torch.long)
-        self._bound = nan.clone()
+        nan = torch.full((count,), torch.nan, dtype=torch.float64)
+        #: Fields of the explanation, on the CPU.
+        self._found = {name: nan.clone() for name in ("loss", "violation", "bound")}
+        self._found["decision"] = nan[:, None].repeat(1, problem.num_columns)
+        self._found["costs"] = nan[:, None].repeat(1, problem.num_costs)
+        self._found["tie"] = torch.zeros(count, dtype=torch.bool)
+        for name in ("steps", "solves", "passes"):
+            self._found[name] = torch.zeros(count, dtype=torch.long)
         self._methods = [""] * count
         self._clashes: dict[int, Clash] = {}
         self._traces: dict[int, Tensor] = {}
@@ -56,7 +54,7 @@ class RowOutcomes:
     @property
     def decisions(self) -> Tensor:
         """The solver's decision in each row's context, `(B, m)` in float64; NaN where unknown."""
-        return self._decision
+        return self._found["decision"]
 
     def settle(self, row: int, status: Status, message: str) -> None:
         """Close an open row."""
@@ -87,24 +85,26 @@ class RowOutcomes:
         """Write down where some rows are, and what verification says of them."""
         self._x[rows] = x
         host = rows.cpu()
-        self._loss[host] = loss.to(self._loss)
-        self._violation[host] = verdict.violation
-        self._tie[host] = verdict.tie
-        self._decision[host] = verdict.decision
-        self._costs[host] = verdict.costs
+        found = {
+            "loss": loss,
+            "violation": verdict.violation,
+            "tie": verdict.tie,
+            "decision": verdict.decision,
+            "costs": verdict.costs,
+        }
         if points is not None:
+            found |= {name: getattr(points, name) for name in ("steps", "solves", "passes")}
             if self.codes is not None:
                 self.codes.z[rows] = points.x
-            self._steps[host] = points.steps.cpu()
-            self._solves[host] = points.solves.cpu()
-            self._passes[host] = points.passes.cpu()
             for row, method in zip(host.tolist(), points.methods, strict=True):
                 self._methods[row] = method
             self._traces |= dict(zip(host.tolist(), points.traces, strict=False))
+        for name, values in found.items():
+            self._found[name][host] = values.to(self._found[name])
 
     def prove(self, rows: Tensor, proof: Proof) -> None:
         """Write down what was proved about some rows."""
-        self._bound[rows.cpu()] = proof.bound
+        self._found["bound"][rows.cpu()] = proof.bound
         self._clashes |= {int(rows[i]): clash for i, clash in proof.clashes.items()}
 
     def close(self, task: Task, question: Question) -> Explanation:
@@ -117,11 +117,16 @@ class RowOutcomes:
             reference=None,
         )
         x, like = self._x, self.contexts.x
+        found = self._found
         dead = torch.tensor([status is Status.REJECTED for status in self._status])
-        loss = self._loss.masked_fill(dead, torch.nan).to(x)
+        found["loss"] = found["loss"].masked_fill(dead, torch.nan)
         # Nothing is nearer than the context itself.
         settled = torch.tensor([status is Status.ALREADY_VALID for status in self._status])
-        bound = self._bound.masked_fill(settled, 0.0)
+        found["bound"] = found["bound"].masked_fill(settled, 0.0)
+        numbers = {
+            name: values.to(x) if values.is_floating_point() else values.to(x.device)
+            for name, values in found.items()
+        }
         empty = torch.empty((0, 3), dtype=like.dtype)
         traces = tuple(self._traces.get(row, empty) for row in range(len(x)))
         return Explanation(
@@ -129,19 +134,11 @@ class RowOutcomes:
             x=x,
             status=tuple(status for status in self._status if status is not None),
             message=tuple(self._message),
-            loss=loss,
-            violation=self._violation.to(x),
-            tie=self._tie.to(x.device),
-            steps=self._steps.to(x.device),
-            solves=self._solves.to(x.device),
-            passes=self._passes.to(x.device),
-            bound=bound.to(x),
+            **numbers,
             method=tuple(self._methods),
             clash=tuple(self._clashes.get(row) for row in range(len(x))),
             factual=task.factual,
-            decision=self._decision.to(x),
             costs_before=self.costs,
-            costs=self._costs.to(x),
             asked=asked,
             sense=self.problem.sense,
             labels=self.contexts.labels,

@@ -40,7 +40,6 @@ class Finite(Problem):
         self.sense = Sense(sense)
 
     def optimise(self, prices: Array) -> Array:
-        """The first listed of the best decisions."""
         rows = max(1, _SCORES_AT_ONCE // len(self._decisions))
         parts = [prices[start : start + rows] for start in range(0, len(prices), rows)]
         best = np.concatenate([self._first_best(part, self._scores(part)) for part in parts])
@@ -48,21 +47,17 @@ class Finite(Problem):
         return decisions
 
     def faults(self, decisions: Array) -> list[str]:
-        """A decision is feasible if it is on the list."""
         near = [self._is(row).any() for row in decisions]
         count = len(self._decisions)
         return ["" if ok else f"is none of the {count} listed decisions" for ok in near]
 
     def column_bounds(self) -> tuple[Array, Array]:
-        """What occurs in the list."""
         return self._decisions.min(axis=0), self._decisions.max(axis=0)
 
     def integer_columns(self) -> NDArray[np.bool_]:
-        """Entries that are whole in every listed decision."""
         return np.asarray((self._decisions == self._decisions.round()).all(axis=0))
 
     def list_decisions(self, limit: int) -> Array | None:
-        """The list itself."""
         return self._decisions.copy() if len(self._decisions) <= limit else None
 
     @property
@@ -71,7 +66,6 @@ class Finite(Problem):
         return True
 
     def runner_up(self, prices: Tensor, decisions: Tensor) -> Solved:
-        """The best decision other than the given one, for any values."""
         if len(self._decisions) == 1:
             failures = dict.fromkeys(range(len(prices)), "there is no other decision")
             return Solved(torch.full_like(prices, torch.nan), failures)

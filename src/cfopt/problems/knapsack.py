@@ -69,11 +69,9 @@ class Knapsack(Problem):
         return self._solver.optimise(prices)
 
     def runner_up(self, prices: Tensor, decisions: Tensor) -> Solved:
-        """The best other set."""
         return self._solver.runner_up(prices, decisions)
 
     def describe(self, decision: Array) -> str:
-        """The items that are packed."""
         packed, names = np.flatnonzero(decision), self.decision_names
         if not len(packed):
             return "no item"
@@ -82,7 +80,6 @@ class Knapsack(Problem):
         return f"items {', '.join(str(j) for j in packed)}"
 
     def scene(self) -> Items:
-        """The items, with what each takes."""
         named = self.decision_names is not None
         return Items(
             entries=self.entries(None if named else [f"item {j}" for j in range(self.num_costs)]),
@@ -94,7 +91,6 @@ class Knapsack(Problem):
         )
 
     def faults(self, decisions: Array) -> list[str]:
-        """A set of items is binary and respects the capacities."""
         faults = []
         for items in decisions:
             over = self.weights @ items - self.capacities

@@ -149,20 +149,16 @@ class MILP(Problem):
         return len(self._priced)
 
     def column_bounds(self) -> tuple[Array, Array]:
-        """Those of the model."""
         return self._model.lower[self._priced], self._model.upper[self._priced]
 
     def integer_columns(self) -> NDArray[np.bool_]:
-        """Those of the model."""
         return np.asarray(self._model.integer[self._priced])
 
     @property
     def cost_names(self) -> tuple[str, ...] | None:
-        """Predicted columns come first."""
         return self.decision_names[: self.num_costs]
 
     def exact(self) -> Self:
-        """The same model solved to a proven optimum, for verification."""
         if self.gap == 0:
             return self
         if self._exact is None:
@@ -172,7 +168,6 @@ class MILP(Problem):
 
     @property
     def decision_names(self) -> tuple[str, ...]:
-        """The name of each entry of a decision."""
         if self._decision_names is not None:
             return self._decision_names
         names = self.names or [f"y{j}" for j in range(self._model.num_columns)]
@@ -205,7 +200,6 @@ class MILP(Problem):
         return {row: f"the solver's answer {fault}" for row, fault in faults if fault}
 
     def prices(self, costs: Tensor) -> Tensor:
-        """Predicted costs, then the fixed ones."""
         return costs if self.num_columns == self.num_costs else self._partial(costs)
 
     def optimise(self, prices: Array) -> Array:

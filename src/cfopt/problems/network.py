@@ -18,7 +18,7 @@ from cfopt.errors import InputError
 from cfopt.problems.arcs import Arcs, arcs_of_matrix
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved, as_array
 from cfopt.problems.finite import Finite
-from cfopt.problems.path_solvers import solver_for
+from cfopt.problems.path_solvers import Dijkstra, LevelSweep
 from cfopt.problems.routes import Network
 from cfopt.problems.walk import End, walk
 
@@ -85,8 +85,9 @@ class ShortestPath(Problem):
                 f"ShortestPath needs a path from source to target, but no path leads from "
                 f"{source!r} to {target!r}. Check the edges and their direction."
             )
-        self._solver = solver_for(self._arcs)
-        listed = self.list_decisions(_FEW if self._arcs.levels is not None else _FEW_WITH_CYCLES)
+        cyclic = self._arcs.levels is None
+        self._solver = Dijkstra(self._arcs) if cyclic else LevelSweep(self._arcs)
+        listed = self.list_decisions(_FEW_WITH_CYCLES if cyclic else _FEW)
         self._finite = None if listed is None else Finite(listed)
         #: Where each node lies, `(N, 2)`, y upwards; None if that was not said.
         self.coordinates = None if coordinates is None else self._placed(coordinates)
@@ -183,7 +184,6 @@ class ShortestPath(Problem):
         return decisions
 
     def runner_up(self, prices: Tensor, decisions: Tensor) -> Solved:
-        """The best other path."""
         if self._finite is not None:
             return self._finite.runner_up(prices, decisions)
         return super().runner_up(prices, decisions)
@@ -193,7 +193,6 @@ class ShortestPath(Problem):
         return decision.nonzero().flatten()
 
     def describe(self, decision: Array) -> str:
-        """The nodes that the path visits."""
         try:
             visited = [str(node) for node in self.nodes_of(decision)]
         except InputError:
@@ -232,7 +231,6 @@ class ShortestPath(Problem):
         return decision
 
     def faults(self, decisions: Array) -> list[str]:
-        """Where a decision stops being a path, by the names of nodes."""
         return [self._walk(decision)[1] for decision in decisions]
 
     def _walk(self, decision: Array) -> tuple[list[Node], str]:
@@ -257,7 +255,6 @@ class ShortestPath(Problem):
         return visited, ""
 
     def list_decisions(self, limit: int) -> Array | None:
-        """Every simple path, as long as they are few."""
         limit = min(limit, _LISTED_NUMBERS // self.num_costs)
         paths = self._arcs.simple_paths(limit)
         if paths is None:

@@ -59,7 +59,6 @@ class OrTools(Solver):
         return values if same else solution
 
     def integer(self) -> NDArray[np.bool_]:
-        """By the types of the variables."""
         return np.array([column.integer() for column in self.model._vars_list])
 
     def admits(self, decisions: Array) -> list[bool | None]:
@@ -105,11 +104,9 @@ class CpSat(Solver):
         return float(prices @ decision + (off if largest else -off))
 
     def integer(self) -> NDArray[np.bool_]:
-        """Everything is."""
         return np.ones(len(self.model._vars_list), dtype=np.bool_)
 
     def admits(self, decisions: Array) -> list[bool | None]:
-        """By a copy of the model in which the variables are fixed."""
         from ortools.sat.python import cp_model
 
         known = {cp_model.OPTIMAL: True, cp_model.FEASIBLE: True, cp_model.INFEASIBLE: False}

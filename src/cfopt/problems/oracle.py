@@ -89,11 +89,9 @@ class Oracle(Problem):
         ]
 
     def remember(self, decisions: Array) -> None:
-        """A decision that the solver has returned is feasible by definition."""
         self._returned.add(decisions)
 
     def audit(self, decisions: Array) -> dict[int, str]:
-        """Answers that the user's own test refuses."""
         if self._is_feasible is None:
             return {}
         tests = {row: self._test(decision) for row, decision in enumerate(decisions)}

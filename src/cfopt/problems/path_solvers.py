@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 import scipy.sparse
 from scipy.sparse.csgraph import dijkstra
@@ -21,18 +19,6 @@ _NEGATIVE_CYCLE = (
     "cycles costs less than nothing; predict costs >= 0, for example with a Softplus as the last "
     "layer"
 )
-
-
-class PathSolver(Protocol):
-    """A method that finds cheapest paths."""
-
-    def arcs_of(self, prices: Array) -> list[tuple[Indices, Indices]]:
-        """Rows and arcs that their paths take: `(B, m) -> [(rows, arcs)]`, step by step."""
-
-
-def solver_for(arcs: Arcs) -> PathSolver:
-    """A sweep over an acyclic graph, else Dijkstra's algorithm."""
-    return Dijkstra(arcs) if arcs.levels is None else LevelSweep(arcs)
 
 
 class LevelSweep:
@@ -66,7 +52,7 @@ class LevelSweep:
         self._passes = [(a, b, into[a], into[b - 1] + 1) for a, b in zip(starts, ends, strict=True)]
 
     def arcs_of(self, prices: Array) -> list[tuple[Indices, Indices]]:
-        """Rows and arcs of their paths, from the target back."""
+        """Rows, and the arcs of their paths from the target back: `(B, m) -> [(R,), (R,)]`."""
         at_once = max(1, _NUMBERS_AT_ONCE // max(1, len(self._order)))
         found = []
         for start in range(0, len(prices), at_once):
@@ -126,7 +112,7 @@ class Dijkstra:
         )
 
     def arcs_of(self, prices: Array) -> list[tuple[Indices, Indices]]:
-        """Rows and arcs of their paths, from the target back."""
+        """Rows, and the arcs of their paths from the target back: `(B, m) -> [(R,), (R,)]`."""
         costs = prices[:, self._arcs.columns]
         negative = np.flatnonzero((costs < 0).any(axis=1))
         if len(negative):

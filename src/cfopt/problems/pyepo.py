@@ -98,7 +98,6 @@ class PyEPOProblem(Problem):
         return costs if self._partial is None else self._partial(costs)
 
     def exact(self) -> Self:
-        """The same model, solved as exactly as its solver can."""
         if self._proves or self._solver.size is None:
             return self
         if self._exact is None:
@@ -107,7 +106,6 @@ class PyEPOProblem(Problem):
         return self._exact
 
     def optimise(self, prices: Array) -> Array:
-        """One solve a row."""
         return self.optimise_within(prices)[0]
 
     def optimise_within(self, prices: Array) -> tuple[Array, Array]:

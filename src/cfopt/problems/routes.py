@@ -46,12 +46,10 @@ class Routes(Scene):
 
     @property
     def routes(self) -> bool:
-        """Where there is a start."""
         return self.start is not None
 
     @property
     def named_by_places(self) -> bool:
-        """On a lattice, whose rows and columns name everything."""
         return self.lattice is not None
 
     @property
@@ -269,7 +267,6 @@ class Cells(Routes):
         return None if walk is None else list(walk)
 
     def decision_of(self, path: Sequence[Place | Sequence[int]]) -> Array:
-        """The visits of a walk from cell to cell."""
         numbers = [self._number(place) for place in path]
         visits = np.zeros(len(self.entries))
         # Visits alone have no order: cells that come later could make up for a jump.

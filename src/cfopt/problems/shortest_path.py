@@ -51,7 +51,6 @@ class GridShortestPath(Problem):
         return solver.optimise(prices)
 
     def runner_up(self, prices: Tensor, decisions: Tensor) -> Solved:
-        """The best other path."""
         if self._finite is not None:
             return self._finite.runner_up(prices, decisions)
         return super().runner_up(prices, decisions)
@@ -66,7 +65,6 @@ class GridShortestPath(Problem):
         return "path 0-" + "-".join(str(node) for node in sorted(visited))
 
     def scene(self) -> Network:
-        """A network whose nodes lie on a lattice."""
         places = node_names(self.rows, self.cols)
         return Network(
             entries=self.entries([f"{places[a]}-{places[b]}" for a, b in self.arcs]),
@@ -78,7 +76,6 @@ class GridShortestPath(Problem):
         )
 
     def faults(self, decisions: Array) -> list[str]:
-        """A path is binary and conserves flow at every node."""
         sources, targets = np.array(self.arcs).T
         faults = []
         for flow in decisions:
@@ -95,7 +92,6 @@ class GridShortestPath(Problem):
         return faults
 
     def list_decisions(self, limit: int) -> Array | None:
-        """Every path, as long as they are few."""
         moves = self.rows + self.cols - 2
         if math.comb(moves, self.rows - 1) > limit:
             return None

@@ -103,7 +103,6 @@ class Gurobi(Solver):
         return float(self.model._model.ObjBound - self.model._model.ObjCon)
 
     def integer(self) -> NDArray[np.bool_] | None:
-        """By the types of the variables."""
         columns = _gurobi_columns(self.model)
         if columns is None:
             return None

@@ -83,15 +83,12 @@ class TerrainShortestPath(Problem):
         ]
 
     def column_bounds(self) -> tuple[Array, Array]:
-        """A cell is visited any number of times."""
         return np.zeros(self.num_costs), np.full(self.num_costs, np.inf)
 
     def integer_columns(self) -> NDArray[np.bool_]:
-        """Visits are whole numbers."""
         return np.ones(self.num_costs, dtype=bool)
 
     def scene(self) -> Cells:
-        """The cells of a map."""
         places = cell_names(self.rows, self.cols)
         start, goal = (row * self.cols + col for row, col in (self.start, self.goal))
         return Cells(

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cfopt import registry
 from cfopt._batch import ROWS, Batch
 from cfopt.errors import InputError
 from cfopt.problems.base import Problem, Solved, same_decision
@@ -138,19 +137,6 @@ class Criterion(Words, Batch, ABC):
             for name, value in values.items()
         }
         return {"kind": self.kind().lower()} | settings
-
-    @staticmethod
-    def from_dict(content: Mapping[str, Any], rows: Mapping[str, Tensor]) -> Criterion:
-        """The criterion that `to_dict` described.
-
-        Arguments:
-            content: its kind and settings.
-            rows: its fields of rows, each `(B, ...)`; others are ignored.
-        """
-        kind = registry.criteria.find(content["kind"])
-        own = {name: rows[name] for name in kind.row_fields()}
-        criterion: Criterion = kind(**own, **{name: content[name] for name in kind.settings()})
-        return criterion
 
 
 @dataclass(frozen=True, eq=False)

@@ -103,7 +103,6 @@ class L2(Proximity):
 
     @property
     def words(self) -> str:
-        """How it measures."""
         return ""
 
     def evaluate(self, x: Tensor, origin: Tensor) -> tuple[Tensor, Tensor]:
@@ -138,12 +137,10 @@ class Latent(Proximity):
 
     @property
     def measure(self) -> Proximity:
-        """What is applied to codes."""
         return self.of
 
     @property
     def words(self) -> str:
-        """How it measures."""
         return "between codes" + (f", {self.of.words}" if self.of.words else "")
 
     def bind(self, contexts: Tensor) -> Self:
@@ -151,7 +148,6 @@ class Latent(Proximity):
         return replace(self, of=self.of.bind(contexts))
 
     def evaluate(self, x: Tensor, origin: Tensor) -> tuple[Tensor, Tensor]:
-        """As the proximity that it holds, of codes."""
         return self.of.evaluate(x, origin)
 
 
@@ -164,7 +160,6 @@ class L1(Proximity):
 
     @property
     def words(self) -> str:
-        """How it measures."""
         return "by L1, the sum of all changes"
 
     def evaluate(self, x: Tensor, origin: Tensor) -> tuple[Tensor, Tensor]:

@@ -109,15 +109,14 @@ def from_dict(content: Any, problem: Problem | None = None) -> Explanation:
 
 
 def _latent_to_dict(codes: Codes) -> dict[str, Any]:
-    names = [field.name for field in fields(codes)]
+    tensors = {field.name: getattr(codes, field.name) for field in fields(codes)}
     return {
         name: {
             "shape": list(values.shape),
             "dtype": str(values.dtype).removeprefix("torch."),
             "values": _plain(values.flatten()),
         }
-        for name in names
-        for values in [getattr(codes, name)]
+        for name, values in tensors.items()
     }
 
 
@@ -125,10 +124,10 @@ def _latent(content: dict[str, Any] | None) -> Codes | None:
     if content is None:
         return None
     tensors = {}
-    for name in (field.name for field in fields(Codes)):
-        part = content[name]
-        values = _tensor(part["values"], getattr(torch, part["dtype"]))
-        tensors[name] = values.reshape(part["shape"])
+    for field in fields(Codes):
+        saved = content[field.name]
+        values = _tensor(saved["values"], getattr(torch, saved["dtype"]))
+        tensors[field.name] = values.reshape(saved["shape"])
     return Codes(**tensors)
 
 
@@ -232,7 +231,8 @@ def _criterion(
         )
         for name in kind.row_fields()
     }
-    return Criterion.from_dict(content, own)
+    criterion: Criterion = kind(**own, **{name: content[name] for name in kind.settings()})
+    return criterion
 
 
 def _noun_to_dict(one: Any) -> dict[str, Any] | None:
@@ -291,10 +291,5 @@ def _finite(values: Any) -> Any:
 
 
 def _tensor(values: Any, dtype: torch.dtype) -> Tensor:
-    return torch.tensor(_nan(values), dtype=dtype)
-
-
-def _nan(values: Any) -> Any:
-    if isinstance(values, list):
-        return [_nan(value) for value in values]
-    return math.nan if values is None else values
+    # NumPy reads None as NaN.
+    return torch.tensor(np.array(values, dtype=np.float64), dtype=dtype)

@@ -144,7 +144,7 @@ def test_a_search_that_minimises_another_distance_breaks_its_contract() -> None:
         def search(self) -> cfopt.Search:
             return Euclidean(samples=16, restarts=0)
 
-    with pytest.raises(AssertionError, match="times as far as the nearest, 1.2 is allowed"):
+    with pytest.raises(AssertionError, match=r"times as far as the nearest, 1\.2 is allowed"):
         Contract().test_l1_is_minimised_where_it_is_asked_for()
 
 

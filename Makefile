@@ -15,9 +15,10 @@ $(VENV)/.ready: pyproject.toml paper/pyproject.toml constraints.txt
 demo: setup  ## explain a map in all three ways, naive beside plausible
 	$(BIN)/python -m cfopt.app.demo
 
-QUICK := tests/core tests/problems
+QUICK := tests/core tests/problems tests/exact/test_exact.py::TestClosedForm
 # One thread each: the tests are small, and threads of several processes would wait for each other.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
+# By file: what its tests share is made once.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 quick: setup  ## the core and the contracts, while a change is under way
 	$(PYTEST) $(QUICK) -m "not slow"

@@ -34,15 +34,10 @@ def knapsack() -> cfopt.Pipeline:
     return cfopt.Pipeline(random_linear(3, 6, seed=1, bias=2.0), problem)
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run side by side: a file in one process, and the quick study in one only."""
     for item in items:
-        studies = "quick_study" in getattr(item, "fixturenames", ())
-        if studies:
+        if "quick_study" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.study)
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group("study" if studies else item.path.name))
 
 
 @pytest.fixture
@@ -73,8 +68,6 @@ def pytest_configure(config: pytest.Config) -> None:
         "browser: drives a page in a real browser",
         "slow: left out of `make quick`",
         "study: needs the whole paper at the quick scale",
-        # Of pytest-xdist, which need not be there.
-        "xdist_group(name): tests that run in one process",
     ):
         config.addinivalue_line("markers", marker)
 

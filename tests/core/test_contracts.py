@@ -135,6 +135,19 @@ def test_a_search_that_ignores_features_breaks_its_contract(search: type[Strayin
     Contract().test_l1_is_minimised_where_it_is_asked_for()
 
 
+def test_a_search_that_minimises_another_distance_breaks_its_contract() -> None:
+    class Euclidean(cfopt.Sequential):
+        def steps(self, task: Task) -> Iterator[Progress]:
+            yield from super().steps(replace(task, proximity=cfopt.L2()))
+
+    class Contract(SearchContract):
+        def search(self) -> cfopt.Search:
+            return Euclidean(samples=16, restarts=0)
+
+    with pytest.raises(AssertionError, match=r"times as far as the nearest, 1\.2 is allowed"):
+        Contract().test_l1_is_minimised_where_it_is_asked_for()
+
+
 def test_a_search_that_forgets_the_margin_breaks_its_contract() -> None:
     class Marginless(cfopt.Sequential):
         def steps(self, task: Task) -> Iterator[Progress]:

@@ -64,8 +64,11 @@ def straight() -> cfopt.Pipeline:
 
 @pytest.mark.parametrize(
     "search",
-    [cfopt.MDMM(step=0.02, max_steps=300), cfopt.Sequential(restarts=1), cfopt.Auto()],
-    ids=["MDMM", "Sequential", "Auto"],
+    [
+        pytest.param(cfopt.MDMM(step=0.02, max_steps=300), id="MDMM", marks=pytest.mark.slow),
+        pytest.param(cfopt.Sequential(restarts=1), id="Sequential"),
+        pytest.param(cfopt.Auto(), id="Auto"),
+    ],
 )
 @pytest.mark.parametrize("kind", ["absolute", "epsilon", "relative"])
 def test_every_search_honours_every_limit(search, kind: str, curved, straight) -> None:
@@ -107,6 +110,7 @@ def test_local_searches_come_near_the_exact_answers_on_mixed_features(straight) 
     assert local.loss[both].mean() <= 1.5 * best.loss[both].mean()
 
 
+@pytest.mark.slow
 def test_mdmm_finds_whole_numbers_that_round_to_the_right_side() -> None:
     # The second decision wins from x = 2.6 on, so that 3 is the first whole number that does.
     layer = nn.Linear(1, 2).double()
@@ -219,6 +223,7 @@ def test_whole_numbers_that_are_off_by_rounding_are_those_that_are_meant(straigh
         assert torch.allclose(e.loss, exact.loss, rtol=near, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_fractions_are_never_handed_on_as_whole_numbers() -> None:
     # Only few whole numbers have the sum; what rounds to none of them is no answer.
     features = cfopt.Features(

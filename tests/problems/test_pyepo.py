@@ -112,6 +112,7 @@ def test_something_else_is_not_taken_for_a_pyepo_model() -> None:
         ("pyepo", "ortools.linear_solver.pywraplp", "highspy"),
     ],
 )
+@pytest.mark.slow
 def test_the_solvers_can_be_imported_in_one_process(order: tuple[str, ...]) -> None:
     code = f"import {', '.join(order)}; print('all there')"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -32,7 +32,6 @@ from cfopt.web.limits import Limits
 from cfopt.web.process import Source
 from cfopt.web.views import TableView
 
-pytestmark = pytest.mark.xdist_group("web")
 GRID: dict[str, Any] = {"pipeline": "grid", "context": {"row": 0}}
 MAP: dict[str, Any] = {"pipeline": "terrain", "context": {"row": 0}}
 

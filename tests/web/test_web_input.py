@@ -25,7 +25,6 @@ from cfopt.web.limits import Limits
 from cfopt.web.pictures import Canvas
 from cfopt.web.process import Source
 
-pytestmark = pytest.mark.xdist_group("web")
 LIMITS = Limits(body=200_000, pixels=300 * 300)
 ASKED: dict[str, Any] = {
     "pipeline": "grid",

@@ -14,7 +14,6 @@ from tests.serving import Client, serving
 from cfopt.web.limits import Limits
 from cfopt.web.process import Source
 
-pytestmark = pytest.mark.xdist_group("web")
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance"
 
 

@@ -27,7 +27,6 @@ from cfopt.web.served import load_served
 from cfopt.web.tasks import SearchTask
 from cfopt.web.work import Work, sentence
 
-pytestmark = pytest.mark.xdist_group("web")
 LIMITS = Limits(queue=3, search_seconds=30, live_seconds=1, grace_seconds=0.3, kept_tasks=12)
 WISH = {"kind": "absolute", "alternative": {"row": 1}}
 HANG, RAISE, EXIT, SLOW, FORK, RUN, LEAVE = range(1, 8)

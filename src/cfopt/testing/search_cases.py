@@ -28,6 +28,8 @@ from cfopt.search.base import Search
 _ROWS = 8
 #: How many random contexts show what is possible.
 _SAMPLES = 300
+#: Units of features, in which L1 counts.
+_SCALE = (1.0, 2.0, 0.5, 1.0)
 #: Sets of items, of which the most valuable one is chosen.
 _BUNDLES = (
     *((1, 1, 0, 0, 0, 0), (0, 1, 1, 0, 0, 1), (0, 0, 1, 1, 0, 0), (1, 0, 0, 1, 1, 0)),
@@ -139,6 +141,21 @@ def least_loss(case: Case, task: Task) -> Tensor:
     return least
 
 
+def least_l1(case: Case, e: Explanation) -> Tensor:
+    """The least L1 distance of the answers to a relative question, in closed form: `(B,)`.
+
+    `<g, x> + c <= 0`, with what the alternative's cost rises by beside the factual's, is reached
+    first along the one feature whose weighted slope is the steepest.
+    """
+    layer, proximity = case.pipeline.predictor, case.asked["proximity"]
+    assert isinstance(layer, nn.Linear)
+    assert isinstance(proximity, L1)
+    direction = e.alternative - e.factual
+    slope = direction @ layer.weight
+    excess = (case.pipeline.costs(case.contexts) * direction).sum(1)
+    return excess.clamp(min=0) / (slope * torch.tensor(_SCALE).to(slope)).abs().amax(1)
+
+
 @cache
 def cases() -> dict[str, Case]:
     """All of them, by name."""
@@ -160,7 +177,7 @@ def cases() -> dict[str, Case]:
         "limits": Case(grid, inside, {"features": limits}),
         "whole numbers": Case(grid, counted, {"features": whole}),
         "a maximising problem": Case(_bundles(), contexts),
-        "L1": Case(grid, contexts, {"proximity": L1([1.0, 2.0, 0.5, 1.0])}),
+        "L1": Case(grid, contexts, {"proximity": L1(_SCALE)}),
         "a margin": Case(grid, contexts, {"margin": 0.02}),
         "codes": Case(grid, data[:_ROWS], plausible),
     }

@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo quick test wheel lint bench models clean
+.PHONY: setup demo quick test wheel lint bench images models clean
 
 setup: $(VENV)/.ready
 
@@ -37,6 +37,9 @@ lint: setup
 
 bench: setup  ## what is claimed about speed and quality, measured side by side
 	$(BIN)/python -m benchmarks
+
+images: setup  ## the pictures of the README, drawn and photographed anew (needs a chromium)
+	$(BIN)/python -m docs.make_images
 
 models: setup  ## train the shipped terrain models anew, where they are missing
 	$(BIN)/python -m cfopt.models.build

@@ -67,7 +67,7 @@ TITLES = {
     "own pipeline": "`cfopt explain` on the grid, from start to report, beside a script by hand",
     "kills": "The same, killed three times with SIGKILL while it searches, and resumed",
     "explorer decisions": "Explorer: a live decision over HTTP on loopback",
-    "explorer progress": "Explorer: what is heard of one search on a map",
+    "explorer progress": "Explorer: the events of one search on a map",
     "explorer load": "Explorer: 200 searches of 20 clients at once, each answer checked; memory",
     "explorer page": "Explorer: the page in a browser",
     "sweep": "Random tasks of every kind, each claim checked by brute force",
@@ -277,8 +277,12 @@ def _markdown(results: dict[str, Any]) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("groups", nargs="*", help="which measurements; all by default")
-    parser.add_argument("--rows", type=int, default=3000, help="rows of the sweep")
-    parser.add_argument("--seed", type=int, default=0, help="of the sweep's tasks")
+    parser.add_argument(
+        "groups", nargs="*", help="The groups of measurements to run; all by default."
+    )
+    parser.add_argument(
+        "--rows", type=int, default=3000, help="The number of rows that the sweep checks."
+    )
+    parser.add_argument("--seed", type=int, default=0, help="The seed of the sweep's tasks.")
     given = parser.parse_args()
     main(given.groups, given.rows, given.seed)

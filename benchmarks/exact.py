@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections import Counter
 from typing import Any
 
 import numpy as np
-import torch
 
 import cfopt
-from benchmarks.baseline import explain_one, solver_for
 from benchmarks.independent import (
     best_of_all,
     epsilon_by_brute_force,
@@ -19,8 +16,8 @@ from benchmarks.independent import (
     nearest_l2,
     shortest_by_duality,
 )
-from benchmarks.speed import timed
-from benchmarks.tasks import Bench
+from benchmarks.speed import baseline, timed
+from benchmarks.tasks import Bench, untrained
 from cfopt.datasets import synthetic
 
 _TASKS = 100
@@ -44,7 +41,8 @@ def absolute(bench: Bench) -> dict[str, Any]:
     both = exact.valid & local.valid
     ratio = exact.loss[both] / local.loss[both]
     counts = Counter(exact.status)
-    baseline = _baseline(bench, exact)
+    answered = exact.valid.nonzero().flatten()[:_BASELINE_TASKS]
+    _, seconds = baseline(bench, "absolute", exact, answered)
     return {
         "tasks": f"{bench.name}, absolute",
         "valid and optimal": int((exact.optimal & exact.valid).sum()),
@@ -56,7 +54,7 @@ def absolute(bench: Bench) -> dict[str, Any]:
         "ms/task": 1e3 * quick,
         "MDMM ms/task": 1e3 * batch,
         "MDMM / exact": batch / quick,
-        "baseline / exact": baseline / quick,
+        "baseline / exact": statistics.mean(seconds) / quick,
         "found by MDMM": int(local.valid.sum()),
         "MDMM's loss / optimum, mean": float(local.loss[both].mean() / exact.loss[both].mean()),
         "at worst": float(1 / ratio.min()),
@@ -78,25 +76,6 @@ def _check(bench: Bench, exact: cfopt.Explanation) -> tuple[int, float]:
             worst = max(worst, abs(float(exact.loss[row]) / best - 1))
             wrong += best == np.inf
     return wrong, worst
-
-
-def _baseline(bench: Bench, exact: cfopt.Explanation) -> float:
-    """Mean seconds of the baseline over some tasks that have an answer."""
-    solver, times = solver_for(bench.pipeline.problem), []
-    for row in exact.valid.nonzero().flatten()[:_BASELINE_TASKS].tolist():
-        start = time.perf_counter()
-        explain_one(
-            "absolute",
-            bench.pipeline.predictor,
-            solver,
-            bench.pipeline.problem.sense.sign,
-            bench.contexts[row],
-            exact.factual[row],
-            bench.alternatives[row],
-            bench.settings,
-        )
-        times.append(time.perf_counter() - start)
-    return statistics.mean(times)
 
 
 def epsilons(bench: Bench) -> list[dict[str, Any]]:
@@ -183,11 +162,7 @@ def growth() -> list[dict[str, Any]]:
 
 
 def _grow(name: str, data: synthetic.Synthetic, tasks: int) -> dict[str, Any]:
-    torch.manual_seed(0)
-    predictor = torch.nn.Linear(data.contexts.shape[1], data.problem.num_costs).double()
-    with torch.no_grad():
-        predictor.bias += 2
-    pipeline = cfopt.Pipeline(predictor, data.problem)
+    pipeline = untrained(data)
     x0 = data.contexts[:tasks].double()
     wanted = cfopt.Absolute(pipeline.decide(data.contexts[100 : 100 + tasks].double()))
     e = cfopt.explain(x0, pipeline, wanted)

@@ -183,13 +183,13 @@ def load(rounds: int = 4) -> list[dict[str, Any]]:
         while client.get("/api/health").json()["status"] != "ok":
             time.sleep(0.1)
         for number in range(1, rounds + 1):
-            told = crowd(url, 200, 20)
+            outcome = crowd(url, 200, 20)
             live, search = (worker["pid"] for worker in client.get("/api/health").json()["workers"])
-            faults = told.pop("faults")
+            faults = outcome.pop("faults")
             memory = {"server MB": pid, "live MB": live, "search MB": search}
             rows.append(
                 {"round": number}
-                | told
+                | outcome
                 | {"lost or wrong": len(faults)}
                 | {name: _memory(process) for name, process in memory.items()}
             )
@@ -223,7 +223,7 @@ def decisions(times: int = 200) -> list[dict[str, Any]]:
 
 
 def progress() -> list[dict[str, Any]]:
-    """What is heard of a search on a map while it runs."""
+    """The events of a search on a map while it runs."""
     rows = []
     with running() as (url, _), httpx.Client(base_url=url, timeout=120) as client:
         for kind, plausible in product(("absolute", "relative", "epsilon"), (True, False)):

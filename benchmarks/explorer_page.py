@@ -19,7 +19,7 @@ PAINT, DECISION, REPORTS = 1.0, 0.1, 2.0
 
 #: From a move of a slider to the frame that shows the new decision, in milliseconds.
 _MOVE = """
-part => new Promise(resolve => {
+fraction => new Promise(resolve => {
   const slider = document.querySelector('#features input[type=range]');
   const drawing = document.getElementById('drawing');
   const start = performance.now();
@@ -27,7 +27,7 @@ part => new Promise(resolve => {
     watch.disconnect();
     requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - start)));
   }).observe(drawing, {attributes: true, attributeFilter: ['data-version']});
-  slider.value = Number(slider.min) + part * (slider.max - slider.min);
+  slider.value = Number(slider.min) + fraction * (slider.max - slider.min);
   slider.dispatchEvent(new Event('input', {bubbles: true}));
 })
 """

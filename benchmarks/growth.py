@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 import cfopt
 from benchmarks.speed import timed
-from benchmarks.tasks import Bench
+from benchmarks.tasks import Bench, untrained
 from cfopt.datasets import synthetic
 from cfopt.problems import MILP, GridShortestPath, Knapsack
 from cfopt.problems.finite import Finite
@@ -40,11 +40,7 @@ def batches(bench: Bench) -> list[dict[str, Any]]:
 
 def _fixed_steps(data: synthetic.Synthetic, tasks: int, steps: int = _STEPS) -> float:
     """Milliseconds per task for a fixed number of absolute steps with an untrained predictor."""
-    torch.manual_seed(0)
-    predictor = torch.nn.Linear(data.contexts.shape[1], data.problem.num_costs).double()
-    with torch.no_grad():
-        predictor.bias += 2
-    pipeline = cfopt.Pipeline(predictor, data.problem)
+    pipeline = untrained(data)
     x0 = data.contexts[:tasks].double()
     wanted = data.problem.solve(data.costs[tasks : 2 * tasks].double())
     search = cfopt.MDMM(step=1e-6, max_steps=steps, patience=steps)

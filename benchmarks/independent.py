@@ -157,8 +157,8 @@ class Mixed:
             start = np.append(choice, self.x0[5])
             g, h = cuts(self.pipeline, start, self.wanted - listed)
             slope = np.append(g[:, 5], [1.0, -1.0, 1.0])
-            room = [3.0 - start[5], start[5] + 2.0, 4.5 - start[0] - start[5]]
-            limit = np.append(h, room)
+            slack = [3.0 - start[5], start[5] + 2.0, 4.5 - start[0] - start[5]]
+            limit = np.append(h, slack)
             flat = np.abs(slope) < 1e-12
             low = max(limit[slope < -1e-12] / slope[slope < -1e-12])
             high = min(limit[slope > 1e-12] / slope[slope > 1e-12])

@@ -198,14 +198,14 @@ def reconstruction() -> list[dict[str, Any]]:
     rows = []
     for alpha, vae in ((0, models.plain_vae), (2, models.generative)):
         with torch.no_grad():
-            remade = torch.cat([vae(part) for part in torch.split(models.maps, 250)])
+            rebuilt = torch.cat([vae(batch) for batch in torch.split(models.maps, 250)])
         true = models.pipeline.problem.solve(models.costs.double())
         regret = metrics.decision_focused_error(models.maps, models.pipeline, vae)
         rows.append(
             {
                 "alpha": alpha,
                 "regret, predicted costs, %": 100 * float(regret.mean()),
-                "regret, true costs, %": 100 * float(models.pipeline.regret(remade, true).mean()),
+                "regret, true costs, %": 100 * float(models.pipeline.regret(rebuilt, true).mean()),
                 "squared reconstruction error": float(
                     metrics.reconstruction_error(models.maps, vae).mean()
                 ),
@@ -255,14 +255,14 @@ def _train(name: str, alpha: float) -> dict[str, Any]:
 
 
 def _peak_memory() -> float:
-    """Of this process alone; getrusage would count the parent's from before exec."""
+    """The peak of this process alone; getrusage would count the parent's from before exec."""
     status = Path("/proc/self/status").read_text().splitlines()
     line = next(line for line in status if line.startswith("VmHWM"))
     return int(line.split()[1]) / 1024
 
 
-def _explain(tasks: Bench, **knobs: Any) -> tuple[cfopt.Explanation, float]:
-    options = {"generative": tasks.models.generative, "plausibility": cfopt.Sphere(BETA)} | knobs
+def _explain(tasks: Bench, **changes: Any) -> tuple[cfopt.Explanation, float]:
+    options = {"generative": tasks.models.generative, "plausibility": cfopt.Sphere(BETA)} | changes
     start = time.perf_counter()
     e = cfopt.explain(tasks.x0, tasks.models.pipeline, tasks.criterion, **options)
     return e, time.perf_counter() - start

@@ -49,9 +49,9 @@ def compare() -> list[dict[str, Any]]:
         folder = _folder(Path(name))
         bare, inner, app = [], [], []
         for run in range(_RUNS):
-            seconds, told = _timed([sys.executable, "-m", "benchmarks.bare_script", name])
+            seconds, printed = _timed([sys.executable, "-m", "benchmarks.bare_script", name])
             bare.append(seconds)
-            inner.append(float(told))
+            inner.append(float(printed))
             app.append(_timed(_command(folder, f"run-{run}"))[0])
         return [
             {

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 import cfopt
-from benchmarks.baseline import explain_one, solver_for
+from benchmarks.baseline import Answer, explain_one, solver_for
 from benchmarks.tasks import KINDS, Bench
 
 _BASELINE_TASKS = 20
@@ -26,6 +26,32 @@ def timed(work: Callable[[], Any], repeats: int = _REPEATS) -> float:
         work()
         times.append(time.perf_counter() - start)
     return statistics.median(times)
+
+
+def baseline(
+    bench: Bench, kind: str, known: cfopt.Explanation, rows: torch.Tensor
+) -> tuple[list[Answer], list[float]]:
+    """The baseline's answers to some rows of a bench, one at a time, and the seconds of each.
+
+    Factual decisions are those of `known`, which explains the rows of the bench from the first on.
+    """
+    solver, answers, times = solver_for(bench.pipeline.problem), [], []
+    for row in rows.tolist():
+        start = time.perf_counter()
+        answers.append(
+            explain_one(
+                kind,
+                bench.pipeline.predictor,
+                solver,
+                bench.pipeline.problem.sense.sign,
+                bench.contexts[row],
+                known.factual[row],
+                bench.alternatives[row],
+                bench.settings,
+            )
+        )
+        times.append(time.perf_counter() - start)
+    return answers, times
 
 
 def compare(bench: Bench, kinds: tuple[str, ...] = KINDS) -> list[dict[str, Any]]:
@@ -46,23 +72,7 @@ def _compare(bench: Bench, kind: str) -> dict[str, Any]:
 
     batch = timed(lambda: explain(rows)) / len(rows)
     with_limit = timed(lambda: explain(first), repeats=1) / _BATCH
-    answers, times = [], []
-    solver = solver_for(bench.pipeline.problem)
-    for row in rows[:_BASELINE_TASKS].tolist():
-        start = time.perf_counter()
-        answers.append(
-            explain_one(
-                kind,
-                bench.pipeline.predictor,
-                solver,
-                bench.pipeline.problem.sense.sign,
-                bench.contexts[row],
-                everything.factual[row],
-                bench.alternatives[row],
-                bench.settings,
-            )
-        )
-        times.append(time.perf_counter() - start)
+    answers, times = baseline(bench, kind, everything, rows[:_BASELINE_TASKS])
     found = everything[rows[: len(answers)]]
     agree = sum(
         answer.x is not None and bool(torch.allclose(answer.x, x, atol=1e-6))

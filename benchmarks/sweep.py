@@ -22,7 +22,7 @@ VIOLATIONS = (
     "missed",
     "wrong factual",
 )
-#: Rows without an answer are looked for no longer than this.
+#: Limits on the search for an answer, so that rows without one do not take long.
 _SEARCH = cfopt.Auto(
     cutting_plane=cfopt.CuttingPlane(time_limit=10),
     sequential=cfopt.Sequential(restarts=0),
@@ -31,15 +31,15 @@ _SEARCH = cfopt.Auto(
 
 
 def sweep(
-    rows: int = 3000, seed: int = 0, tell: Callable[[str], None] = print
+    rows: int = 3000, seed: int = 0, report: Callable[[str], None] = print
 ) -> list[dict[str, Any]]:
     """A table with a line for each problem; violations are reported as they are found.
 
     Arguments:
-        rows: how many contexts are explained, in tasks of a few each.
+        rows: the number of contexts that are explained, in tasks of a few each.
         seed: the seed of the tasks; another one gives others.
-        tell: called with each violation in words, and how to repeat it: `check(make_task(seed,
-            task))`.
+        report: called with each violation in words, and how to repeat it:
+            `check(make_task(seed, task))`.
     """
     counts = {name: Counter() for name in PROBLEMS}
     for number in range(-(-rows // ROWS)):
@@ -48,7 +48,7 @@ def sweep(
         for row, kind, text in check(task, counts[task.name]):
             counts[task.name][kind] += 1
             if kind in VIOLATIONS:
-                tell(f"{kind}: seed {seed}, task {number}, row {row}: {text}")
+                report(f"{kind}: seed {seed}, task {number}, row {row}: {text}")
         counts[task.name]["seconds"] += time.perf_counter() - start
     table = []
     for name, count in counts.items():
@@ -74,9 +74,9 @@ def check(task: SweepTask, counts: Counter) -> list[tuple[int, str, str]]:
         search=_SEARCH,
     )
     single = task.x0.dtype == torch.float32
-    part = 1e-3 if single else 1e-5
+    tolerance = 1e-3 if single else 1e-5
     # Noise moves a distance as it moves values, beside what they differ by.
-    part += 1e3 * task.given.noise
+    tolerance += 1e3 * task.given.noise
     where = f"{task.name}, {task.kind}, {task.x0.dtype}, L{task.power}, margin {task.margin:g}"
     out: list[tuple[int, str, str]] = []
     for row, status in enumerate(e.status):
@@ -108,9 +108,9 @@ def check(task: SweepTask, counts: Counter) -> list[tuple[int, str, str]]:
         best, x = truth.nearest()
         if x is not None and not truth.holds(torch.from_numpy(x).to(task.x0)):
             best = np.inf  # only what brute force verifies refutes a claim
-        if optimal and loss > best * (1 + part) + 1e-9:
+        if optimal and loss > best * (1 + tolerance) + 1e-9:
             note("false optimum", more=f"(loss {loss:.9g}, but {best:.9g} will do)")
-        elif bound > best * (1 + part) + 1e-9:
+        elif bound > best * (1 + tolerance) + 1e-9:
             kind = "false infeasibility" if infeasible else "false bound"
             note(kind, more=f"(bound {bound:.9g}, but {best:.9g} will do)")
         if not valid and not infeasible:

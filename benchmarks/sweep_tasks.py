@@ -26,8 +26,8 @@ class Solvable:
     Arguments:
         problem: the problem as cfopt gets it.
         listed: `(D, m)`; of linear programs the vertices.
-        columns: the entry of a decision on which each predicted cost lands.
-        fixed: what entries cost in any case, `(m,)`.
+        columns: the entry of a decision that each predicted cost belongs to.
+        fixed: the fixed costs of entries, `(m,)`.
         promised: whether every affine task has an exact answer.
         noise: the most by which entries of its answers may be off.
     """
@@ -108,9 +108,10 @@ def _terrain(rng: np.random.Generator) -> Solvable:
 
 
 def _knapsack(rng: np.random.Generator) -> Solvable:
-    weights, room = rng.integers(1, 9, (2, 5)).astype(float), rng.integers(8, 16, 2).astype(float)
+    weights = rng.integers(1, 9, (2, 5)).astype(float)
+    capacities = rng.integers(8, 16, 2).astype(float)
     sets = np.array(list(itertools.product([0.0, 1.0], repeat=5)))
-    return _plain(Knapsack(weights, room), sets[(sets @ weights.T <= room).all(axis=1)])
+    return _plain(Knapsack(weights, capacities), sets[(sets @ weights.T <= capacities).all(axis=1)])
 
 
 def _sense(rng: np.random.Generator) -> str:
@@ -163,10 +164,10 @@ def _vertices(matrix: Array, limit: Array, y: Array, free: list[int]) -> list[Ar
         rows = g[list(active)]
         if count and abs(np.linalg.det(rows)) < 1e-9:
             continue
-        part = np.linalg.solve(rows, h[list(active)]) if count else np.empty(0)
-        if (g @ part <= h + 1e-9).all():
+        point = np.linalg.solve(rows, h[list(active)]) if count else np.empty(0)
+        if (g @ point <= h + 1e-9).all():
             vertex = y.copy()
-            vertex[free] = part
+            vertex[free] = point
             found.append(vertex)
     return found
 

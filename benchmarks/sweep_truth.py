@@ -144,7 +144,7 @@ class Truth:
                 yield start
 
     def _branches(self) -> Iterator[Array]:
-        """Directions d of which all must have `<prices, d> <= 0`, for each part of a union."""
+        """Directions d of which all must have `<prices, d> <= 0`, for each branch of a union."""
         task, listed = self.task, self.task.given.listed
         signs = (1.0, -1.0) if task.margin > 0 else (0.0,)
         if task.wanted is not None:
@@ -178,18 +178,18 @@ class Truth:
         free = [j for j in range(len(start)) if j not in stuck]
         eye = np.eye(len(start))
         rows = np.concatenate([g, eye, -eye, np.ones((1, len(start)))])
-        room = np.concatenate(
+        slack = np.concatenate(
             [h, limits.upper - start, start - limits.lower, [limits.total - start.sum()]]
         )
-        rows, room = rows[np.isfinite(room)], room[np.isfinite(room)]
-        part = rows[:, free] * scale[free]
-        length = np.linalg.norm(part, axis=1)
-        size = np.maximum(1.0, np.abs(room))
+        rows, slack = rows[np.isfinite(slack)], slack[np.isfinite(slack)]
+        slopes = rows[:, free] * scale[free]
+        length = np.linalg.norm(slopes, axis=1)
+        size = np.maximum(1.0, np.abs(slack))
         flat = length <= 1e-10
-        if (room[flat] < -1e-9 * size[flat]).any():
+        if (slack[flat] < -1e-9 * size[flat]).any():
             return None
-        part, room = part[~flat] / length[~flat, None], room[~flat] / length[~flat]
-        found = _by_norm(self.task.power, part, room)
+        slopes, slack = slopes[~flat] / length[~flat, None], slack[~flat] / length[~flat]
+        found = _by_norm(self.task.power, slopes, slack)
         if found is None:
             return None
         u = np.zeros(len(start))

@@ -32,7 +32,7 @@ class Bench:
             self.alternatives[rows]
         )
 
-    def search(self, **knobs: object) -> cfopt.MDMM:
+    def search(self, **changes: object) -> cfopt.MDMM:
         given = {
             "step": self.settings.step,
             "damping": self.settings.damping,
@@ -40,7 +40,7 @@ class Bench:
             "patience": self.settings.patience,
             "improvement": self.settings.improvement,
         }
-        return cfopt.MDMM(**(given | knobs))
+        return cfopt.MDMM(**(given | changes))
 
 
 def grid(
@@ -57,6 +57,15 @@ def knapsack(
     """The paper's knapsack: SPO+, 5,000 training points, Adam at 1e-3; step 0.01, epsilon 0.1."""
     data = synthetic.knapsack(5000 + 2 * pool, features, items, seed=seed)
     return _bench(f"knapsack {items}", data, 5000, pool, epochs, 1e-3, Settings(0.01, 0.1))
+
+
+def untrained(data: synthetic.Synthetic) -> cfopt.Pipeline:
+    """A linear predictor of mostly positive costs, as it is initialised."""
+    torch.manual_seed(0)
+    predictor = torch.nn.Linear(data.contexts.shape[1], data.problem.num_costs).double()
+    with torch.no_grad():
+        predictor.bias += 2
+    return cfopt.Pipeline(predictor, data.problem)
 
 
 def _bench(

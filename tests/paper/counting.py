@@ -82,7 +82,7 @@ MANY = Counts("many", *(Count(f"many-{k}", (MODEL,)) for k in range(8)))
 
 
 def lines_console() -> tuple[Console, io.StringIO]:
-    """A console that is no terminal, and what is printed there."""
+    """A console that is not a terminal, and what is printed there."""
     text = io.StringIO()
     return Console(file=text, width=80), text
 

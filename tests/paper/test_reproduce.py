@@ -1,4 +1,4 @@
-"""Reproductions that are stopped, killed, damaged or out of room, and what they leave behind."""
+"""Reproductions that are stopped, killed or damaged, or that fill the disk: what they leave."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_killed_reproduction_ends_like_an_undisturbed_one(tmp_path: Path) -> N
         assert (killed / name).read_bytes() == (whole / name).read_bytes()
 
 
-def test_a_job_that_fails_takes_along_only_what_needs_it(tmp_path: Path) -> None:
+def test_a_job_that_fails_stops_only_what_depends_on_it(tmp_path: Path) -> None:
     console, text = lines_console()
     EVENTS["a"] = raising(cfopt.SolverError("The knapsack has no solution."))
     with pytest.raises(cfopt.CfoptError) as caught:
@@ -147,7 +147,7 @@ def test_a_job_that_fails_takes_along_only_what_needs_it(tmp_path: Path) -> None
     assert RUNS[5:] == ["a", "c"]
 
 
-def test_a_picture_that_fails_takes_along_no_other_experiment(tmp_path: Path) -> None:
+def test_a_picture_that_fails_stops_no_other_experiment(tmp_path: Path) -> None:
     class Undrawn(Counts):
         def draw(self, *args: object) -> dict[str, Figure]:
             raise ZeroDivisionError("no width")
@@ -228,7 +228,7 @@ def test_foreign_files_and_files_in_place_of_folders_are_left_alone(tmp_path: Pa
 
 
 @pytest.mark.parametrize("damage", ['{"seconds": 1, "rows": [{"jo', "[]", "{}", ""])
-def test_a_damaged_result_is_told_before_any_job_runs(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_result_is_reported_before_any_job_runs(tmp_path: Path, damage: str) -> None:
     run_in(tmp_path, ALONE)
     part = tmp_path / "parts" / "alone-1.json"
     part.write_text(damage)
@@ -299,18 +299,5 @@ def test_a_small_first_job_does_not_upset_the_forecast() -> None:
     assert pace.left == pytest.approx(1100, rel=0.01)
 
 
-def test_durations_are_told_in_words() -> None:
+def test_durations_are_stated_in_words() -> None:
     assert [duration(s) for s in (0.4, 99, 720, 11_100)] == ["0 s", "99 s", "12 min", "3 h 05 min"]
-
-
-def test_the_paper_is_reproduced_at_the_quick_scale(quick_study: Study) -> None:
-    folder, name = quick_study.folder, "maps-alpha-regret"
-    rows = pd.read_csv(folder / f"{name}.csv")
-    assert rows["alpha"].value_counts().to_dict() == {0.0: 64, 2.0: 64}
-    summary = pd.read_csv(folder / f"{name}-summary.csv")
-    assert len(summary) == 2 * 3
-    assert (summary["low"] < summary["mean"]).all()
-    assert imread(folder / f"{name}.png").shape[2] == 4
-    about = json.loads((folder / f"{name}.json").read_text())
-    assert about["seconds"] > 0
-    assert about["jobs"] == 5

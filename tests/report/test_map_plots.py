@@ -209,7 +209,7 @@ def test_an_explanation_shows_maps_costs_and_changes(e: cfopt.Explanation, tmp_p
     grey = np.ptp(shown, axis=2) < 1e-9
     assert np.array_equal(grey, moved < 1e-9)
     text = _texts(figure)
-    assert f"by up to {moved.max():.2g}" in text
+    assert f"by up to {100 * moved.max():.2g}%" in text
     value = float(e.costs[2] @ e.alternative[2])
     assert f"the alternative costs {value:.4g}"[:-1] in text
     assert f"Distance {e.distance[2]:.3g}." in text
@@ -307,7 +307,7 @@ def test_differences_are_magnified_around_mid_grey(e: cfopt.Explanation, tmp_pat
     assert len(figure.axes) == 5
     images = [np.asarray(axes.images[0].get_array()) for axes in figure.axes]
     for panel, x in ((2, naive.x), (4, far)):
-        factor = float(figure.axes[panel].get_title().split(" x ")[1])
+        factor = float(figure.axes[panel].get_title().split(" times ")[1])
         difference = (x - naive.x0)[0].permute(1, 2, 0).numpy()
         assert np.allclose(images[panel], np.clip(0.5 + factor * difference, 0, 1))
         assert 0.3 < np.abs(images[panel] - 0.5).max() <= 0.5

@@ -156,7 +156,7 @@ def test_epsilon_answers_without_a_proof_say_why(clock: Clock) -> None:
     predictor = linear()
     listed = cfopt.Pipeline(predictor, Finite(DECISIONS))
     e = cfopt.explain(CONTEXTS, listed, cfopt.Epsilon(0.05))
-    assert all(message.endswith("in no nearer one") for message in e.message)
+    assert all(message.endswith("no nearer context would do") for message in e.message)
     unlisted = cfopt.Pipeline(predictor, slow(clock, []))
     e = cfopt.explain(CONTEXTS, unlisted, cfopt.Epsilon(0.05))
     assert set(e.status) == {"valid"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -13,24 +14,25 @@ from cfopt.plots.style import ALTERNATIVE, DASHED, FACTUAL, INK, OBSTACLES, QUIE
 
 #: One colour for each search, everywhere.
 MDMM, DEFAULT, PAPER = FACTUAL, ALTERNATIVE, QUIET
+SEARCH_COLOURS = {"MDMM": MDMM, "default": DEFAULT}
 #: For what is not a search: kinds of explanations, costs or penalties.
 COLOURS = (FACTUAL, ALTERNATIVE, *OBSTACLES)
 _MARKS = ("o", "s", "^", "D")
 
 
 def panels(
-    count: int, title: str, *, width: float = 4.6, height: float = 3.9
+    columns: int, title: str, *, rows: int = 1, width: float = 4.6, height: float = 3.9
 ) -> tuple[Figure, list[Axes]]:
-    """Charts side by side under a heading.
+    """Charts in rows and columns under a heading.
 
     Arguments:
-        count: the number of charts.
+        columns, rows: the number of charts side by side, and one below the other.
         title: the title of all of them.
-        width, height: the size of one, in inches.
+        width, height: the size of one chart, in inches.
     """
-    whole = height + 0.5
-    figure = canvas(width * count, whole, rect=(0.005, 0.005, 0.99, 1 - 0.55 / whole))
-    axes = [figure.add_subplot(1, count, k + 1) for k in range(count)]
+    whole = rows * height + 0.5
+    figure = canvas(width * columns, whole, rect=(0.005, 0.005, 0.99, 1 - 0.55 / whole))
+    axes = [figure.add_subplot(rows, columns, k + 1) for k in range(rows * columns)]
     figure.text(0.02, 1 - 0.18 / whole, title, fontsize=12, fontweight="bold", color=INK, va="top")
     for one in axes:
         chart(one)
@@ -43,16 +45,16 @@ class Sweep:
     Arguments:
         axes: where to draw.
         ticks: the values of the setting; curves may lack some of them.
-        knob: what it is called.
-        measure: what is drawn, for the vertical axis.
+        setting: the name of the setting, for the horizontal axis.
+        measure: the name of what is drawn, for the vertical axis.
     """
 
-    def __init__(self, axes: Axes, ticks: Sequence[float], knob: str, measure: str) -> None:
+    def __init__(self, axes: Axes, ticks: Sequence[float], setting: str, measure: str) -> None:
         self.axes = axes
         self.places = {value: k for k, value in enumerate(sorted(set(ticks)))}
         axes.set_xticks(range(len(self.places)), [f"{value:g}" for value in self.places])
         axes.set_xlim(-0.4, len(self.places) - 0.6)
-        axes.set_xlabel(knob, fontsize=9, color=INK)
+        axes.set_xlabel(setting, fontsize=9, color=INK)
         axes.set_ylabel(measure, fontsize=9, color=INK)
         self._curves = 0
 
@@ -89,10 +91,53 @@ class Sweep:
             axis(LogFormatter(minor_thresholds=(2, 0.5)))
 
     def legend(self) -> None:
-        """Say which curve is which."""
+        """Name the curves."""
         self.axes.legend(fontsize=7.5, frameon=False)
 
 
 def ticks(*values: Iterable[float]) -> list[float]:
     """All the values of some settings, in order."""
     return sorted({float(value) for some in values for value in some})
+
+
+@dataclass(frozen=True)
+class SearchCharts:
+    """A measure of both searches against a setting, how often they succeed, and their solver calls.
+
+    Arguments:
+        title: the title of the picture.
+        by: the column of the setting.
+        setting: the name of the setting, for the horizontal axes.
+        values: the values of the setting in the study.
+        measure: the column of the measure.
+        label: the name of the measure, for the vertical axis.
+        paper: the paper's values of the measure: `x` and `value`.
+    """
+
+    title: str
+    by: str
+    setting: str
+    values: Sequence[float]
+    measure: str
+    label: str
+    paper: pd.DataFrame
+
+    def draw(self, summary: pd.DataFrame) -> Figure:
+        """Three charts side by side, from the means of a study."""
+        figure, axes = panels(3, self.title, width=4.2)
+        charts = {
+            self.measure: self.label,
+            "valid": "fraction of tasks with a valid explanation",
+            "solves": "solver calls (log scale)",
+        }
+        for one, (measure, label) in zip(axes, charts.items(), strict=True):
+            sweep = Sweep(one, ticks(self.values, self.paper["x"]), self.setting, label)
+            for search, colour in SEARCH_COLOURS.items():
+                of = summary[(summary["measure"] == measure) & (summary["search"] == search)]
+                sweep.curve(of, self.by, f"{search} search", colour)
+            if measure == self.measure:
+                sweep.paper(self.paper)
+            if measure == "solves":
+                sweep.logarithmic()
+            sweep.legend()
+        return figure

@@ -73,8 +73,19 @@ def as_markdown(found: Iterable[Claim]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def listed(values: pd.Series[float], unit: str = "", form: str = ".3g") -> str:
+    """The values of a curve, each with its setting in brackets.
+
+    Arguments:
+        values: the values, indexed by the setting.
+        unit: the unit that follows each value.
+        form: the format of a value.
+    """
+    return ", ".join(f"{value:{form}}{unit} ({setting:g})" for setting, value in values.items())
+
+
 def below(change: Estimate) -> Verdict:
-    """Whether a change is a decrease: its whole interval, none of it, or part."""
+    """Whether a change is a decrease: the interval lies below 0, above it, or on both sides."""
     if change.high < 0:
         return Verdict.HOLDS
     return Verdict.FAILS if change.low > 0 else Verdict.OPEN

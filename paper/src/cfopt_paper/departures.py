@@ -1,4 +1,4 @@
-"""Where the paper's text and what made its figures differ, and what that changes."""
+"""Where the paper's text differs from the code that made its figures, and the effect of that."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _TITLES = {"grid": "5x5 grid, 10 features", "knapsack": "16 items, 5 features"}
 
 @dataclass(frozen=True)
 class Departure:
-    """Something that the text says otherwise.
+    """A setting of the figures that the text states differently.
 
     Arguments:
-        name: what it is.
-        figures, text: how it was for the figures, and how it is in the text.
-        formula, training, counting: what to run with, where that can be measured.
+        name: the name of the setting.
+        figures, text: its value for the figures, and its value in the text, in words.
+        formula, training, counting: the arguments of a run, where it can be measured.
     """
 
     name: str
@@ -49,37 +49,32 @@ class Departure:
         return TableRun(model, criterion, "MDMM", counting=self.counting)
 
 
-_TRAINING = Departure(
-    "training loss", "MSE against features and depth, else SPO+", "SPO+", training="SPO+"
-)
-_RULE = Departure(
-    "stopping rule",
-    "every idle step from the first valid one on",
-    "idle steps that are valid",
-    counting=Counting.VALID_STEPS,
-)
-_ALL = Departure(
-    "all three", "", "", formula="text", training="SPO+", counting=Counting.VALID_STEPS
-)
-DEPARTURES = {
-    "grid": (
+def _measured(figures: str, text: str) -> tuple[Departure, ...]:
+    """The departures that are measured, given the two formulas of costs in words."""
+    training, counting = "SPO+", Counting.VALID_STEPS
+    return (
         Departure(AS_DRAWN, "", ""),
-        Departure("cost formula", "1 added inside the fraction", "1 added outside", formula="text"),
-        _TRAINING,
-        _RULE,
-        _ALL,
-    ),
-    "knapsack": (
-        Departure(AS_DRAWN, "", ""),
+        Departure("cost formula", figures, text, formula="text"),
         Departure(
-            "cost formula",
-            "degree 6, 1 added inside the fraction, times 5, rounded up",
-            "degree 4, 1 added outside",
-            formula="text",
+            "training loss",
+            "MSE against features and depth, else SPO+",
+            "SPO+",
+            training=training,
         ),
-        _TRAINING,
-        _RULE,
-        _ALL,
+        Departure(
+            "stopping rule",
+            "every idle step from the first valid one on",
+            "idle steps that are valid",
+            counting=counting,
+        ),
+        Departure("all three", "", "", formula="text", training=training, counting=counting),
+    )
+
+
+DEPARTURES = {
+    "grid": _measured("1 added inside the fraction", "1 added outside"),
+    "knapsack": _measured(
+        "degree 6, 1 added inside the fraction, times 5, rounded up", "degree 4, 1 added outside"
     ),
 }
 #: Departures that change which points are drawn, or that are part of one that is measured.
@@ -120,31 +115,21 @@ class Departures(Experiment):
     def summary(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Means under the text's setting beside those of the figures' and the paper's values."""
         means = summarise(rows, self.keys, self.values)
-        about = pd.DataFrame(
-            [
-                {"kind": kind, "departure": one.name, "figures": one.figures, "text": one.text}
-                for kind, known in DEPARTURES.items()
-                for one in known
-            ]
-        )
         drawn = means[means["departure"] == AS_DRAWN]
         beside = drawn[["kind", "criterion", "measure", "mean"]].rename(
             columns={"mean": "mean as for the figures"}
         )
         whole = means.merge(beside, on=["kind", "criterion", "measure"], how="left")
-        whole = whole.merge(about, on=["kind", "departure"], how="left")
+        whole = whole.merge(
+            pd.DataFrame(_described(DEPARTURES)), on=["kind", "departure"], how="left"
+        )
         whole["paper"] = [
             _paper(kind, criterion) if measure == "steps" else np.nan
             for kind, criterion, measure in zip(
                 whole["kind"], whole["criterion"], whole["measure"], strict=True
             )
         ]
-        named = [
-            {"kind": kind, "departure": one.name, "figures": one.figures, "text": one.text}
-            for kind, known in LISTS.items()
-            for one in known
-        ]
-        return pd.DataFrame([*whole.to_dict(orient="records"), *named])
+        return pd.DataFrame([*whole.to_dict(orient="records"), *_described(LISTS)])
 
     def draw(self, study: Study, rows: pd.DataFrame, summary: pd.DataFrame) -> dict[str, Figure]:
         """A dot for each mean, a line for the paper's value."""
@@ -156,6 +141,14 @@ class Departures(Experiment):
             for criterion, colour in zip(CRITERIA, COLOURS, strict=False):
                 one.axvline(_paper(kind, criterion), color=colour, linestyle=DASHED, zorder=0)
         return {self.name: figure}
+
+
+def _described(departures: dict[str, tuple[Departure, ...]]) -> list[dict[str, str]]:
+    return [
+        {"kind": kind, "departure": one.name, "figures": one.figures, "text": one.text}
+        for kind, known in departures.items()
+        for one in known
+    ]
 
 
 def _runs() -> list[tuple[str, Departure, TableRun]]:

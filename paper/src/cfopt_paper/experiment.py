@@ -19,9 +19,9 @@ class Experiment(ABC):
     To add one, write the class in a module of its own, and list it in the catalogue.
     """
 
-    #: What it is called on the command line, and its files.
+    #: Its name on the command line, and that of its files.
     name: str
-    #: What it shows, in a line.
+    #: What it shows, in one line.
     title: str
     #: The columns that distinguish the points of the figure.
     keys: tuple[str, ...]

@@ -15,7 +15,7 @@ from cfopt_paper.summary import summarise
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean with its 95% interval, over so many tasks; NaN where it is unknown."""
+    """A mean with its 95% interval, and the number of tasks; NaN where it is unknown."""
 
     mean: float
     low: float

@@ -27,12 +27,12 @@ class Job(ABC):
         """A file name that distinguishes this job from every other one of a study."""
 
     def needs(self) -> tuple[Job, ...]:
-        """What has to be done before."""
+        """The jobs that have to be done before."""
         return ()
 
     @abstractmethod
     def seconds(self, study: Study) -> float:
-        """About how long it takes on two cores; only the share in the whole matters."""
+        """About how long it takes on two cores; only the fraction of the total matters."""
 
     @abstractmethod
     def run(self, study: Study, report: Report) -> pd.DataFrame:
@@ -45,7 +45,7 @@ class Job(ABC):
 
 
 def in_order(jobs: Iterable[Job]) -> list[Job]:
-    """Jobs with all that they need, each once and after its needs."""
+    """Jobs and all those that they need, each once, and after those that it needs."""
     return list(dict.fromkeys(_with_needs(jobs)))
 
 

@@ -1,4 +1,4 @@
-"""What cost-aware training does: to reconstructions, and to explanations."""
+"""The effect of cost-aware training on reconstructions and on explanations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from matplotlib.figure import Figure
 
 from cfopt import metrics
-from cfopt_paper.charts import DEFAULT, MDMM, Sweep, panels, ticks
+from cfopt_paper.charts import DEFAULT, MDMM, SEARCH_COLOURS, SearchCharts, Sweep, panels, ticks
 from cfopt_paper.experiment import Experiment
 from cfopt_paper.job import Job, Report
 from cfopt_paper.map_models import LATENTS, TrainVAE, map_data, map_pipeline
@@ -36,7 +36,7 @@ class Reconstruct(Job):
 
     @property
     def name(self) -> str:
-        """By the VAE."""
+        """The name states the settings of the VAE."""
         return f"reconstruction-alpha-{self.alpha:g}-latents-{self.latents}"
 
     def needs(self) -> tuple[Job, ...]:
@@ -44,7 +44,7 @@ class Reconstruct(Job):
         return (TrainVAE(self.alpha, self.latents),)
 
     def seconds(self, study: Study) -> float:
-        """By the number of maps."""
+        """The time grows with the number of maps."""
         return study.scale.test_maps / 200
 
     @torch.no_grad()
@@ -52,9 +52,9 @@ class Reconstruct(Job):
         """The paper's three metrics, for each map."""
         tests, pipeline = map_data(study).tests, map_pipeline(study)
         vae, x = TrainVAE(self.alpha, self.latents).load(study), tests.contexts()
-        remade = torch.cat([vae(part) for part in torch.split(x, 250)])
+        rebuilt = torch.cat([vae(batch) for batch in torch.split(x, 250)])
         found = {
-            "regret, true costs, %": 100 * pipeline.regret(remade, tests.paths),
+            "regret, true costs, %": 100 * pipeline.regret(rebuilt, tests.paths),
             "regret, predicted costs, %": 100 * metrics.decision_focused_error(x, pipeline, vae),
             _ERROR: metrics.reconstruction_error(x, vae),
         }
@@ -81,14 +81,14 @@ class AlphaRegret(Experiment):
             "warcraft: relative regret (%) after reconstruction vs alpha",
             "warcraft: squared L2 reconstruction error vs alpha",
         )
-        knob = ticks(study.scale.alphas, paper_values(regret, "true costs")["x"])
-        sweep = Sweep(left, knob, _ALPHA, "relative regret, %")
+        values = ticks(study.scale.alphas, paper_values(regret, "true costs")["x"])
+        sweep = Sweep(left, values, _ALPHA, "relative regret, %")
         for (series, measure), colour in zip(_REGRETS.items(), (MDMM, DEFAULT), strict=True):
             of = summary[summary["measure"] == measure]
             sweep.curve(of, "alpha", series, colour)
             sweep.paper(paper_values(regret, series), f"paper, {series}", colour)
         sweep.legend()
-        sweep = Sweep(right, knob, _ALPHA, "squared reconstruction error")
+        sweep = Sweep(right, values, _ALPHA, "squared reconstruction error")
         sweep.curve(summary[summary["measure"] == _ERROR], "alpha", "ours", MDMM)
         sweep.paper(paper_values(error, "reconstruction"))
         sweep.legend()
@@ -107,29 +107,20 @@ class AlphaLoss(Experiment):
         """Both searches with each VAE, beta = 10."""
         return [
             run
-            for search in ("MDMM", "default")
+            for search in SEARCH_COLOURS
             for alpha in study.scale.alphas
             for run in map_runs(study, search, alpha=alpha)
         ]
 
     def draw(self, study: Study, rows: pd.DataFrame, summary: pd.DataFrame) -> dict[str, Figure]:
-        """The loss, how many were found, and what the solver had to do."""
-        figure, axes = panels(3, self.title, width=4.2)
-        paper = paper_values("warcraft: loss of best explanation vs alpha", "loss")
-        knob = ticks(study.scale.alphas, paper["x"])
-        charts = {
-            "loss": "loss of the best explanation",
-            "valid": "share of tasks with a valid explanation",
-            "solves": "solver calls (log scale)",
-        }
-        for one, (measure, label) in zip(axes, charts.items(), strict=True):
-            sweep = Sweep(one, knob, _ALPHA, label)
-            for search, colour in (("MDMM", MDMM), ("default", DEFAULT)):
-                of = summary[(summary["measure"] == measure) & (summary["search"] == search)]
-                sweep.curve(of, "alpha", f"{search} search", colour)
-            if measure == "loss":
-                sweep.paper(paper)
-            if measure == "solves":
-                sweep.logarithmic()
-            sweep.legend()
-        return {self.name: figure}
+        """The loss, the fraction of tasks with an answer, and the solver calls."""
+        charts = SearchCharts(
+            self.title,
+            "alpha",
+            _ALPHA,
+            study.scale.alphas,
+            "loss",
+            "loss of the best explanation",
+            paper_values("warcraft: loss of best explanation vs alpha", "loss"),
+        )
+        return {self.name: charts.draw(summary)}

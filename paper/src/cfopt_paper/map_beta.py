@@ -1,4 +1,4 @@
-"""What the penalty on implausible codes does, against its weight beta."""
+"""The effect of the penalty on implausible codes, against its weight beta."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 import pandas as pd
 from matplotlib.figure import Figure
 
-from cfopt_paper.charts import DEFAULT, MDMM, Sweep, panels, ticks
+from cfopt_paper.charts import DEFAULT, MDMM, SEARCH_COLOURS, SearchCharts, Sweep, panels, ticks
 from cfopt_paper.experiment import Experiment
 from cfopt_paper.job import Job
 from cfopt_paper.map_runs import map_runs
@@ -18,7 +18,6 @@ from cfopt_paper.study import Study
 _BETA = "Plausibility regularisation weight beta"
 #: The paper's errors against beta are means over the 3 x 96 x 96 values of a map.
 PIXELS = 27_648
-_SEARCHES = {"MDMM": MDMM, "default": DEFAULT}
 
 
 class _AgainstBeta(Experiment):
@@ -29,7 +28,7 @@ class _AgainstBeta(Experiment):
     """
 
     keys = ("search", "beta")
-    #: The error, what the paper's figure is called, and by what its values are multiplied.
+    #: The error, the title of the paper's figure, and the factor of its values.
     error: ClassVar[str]
     figure: ClassVar[str]
     factor: ClassVar[float] = 1.0
@@ -38,32 +37,24 @@ class _AgainstBeta(Experiment):
         """Both searches with each beta."""
         return [
             run
-            for search in _SEARCHES
+            for search in SEARCH_COLOURS
             for beta in study.scale.betas
             for run in map_runs(study, search, alpha=0.0, beta=beta)
         ]
 
     def draw(self, study: Study, rows: pd.DataFrame, summary: pd.DataFrame) -> dict[str, Figure]:
-        """The error, how many were found, and what the solver had to do."""
-        figure, axes = panels(3, self.title, width=4.2)
+        """The error, the fraction of tasks with an answer, and the solver calls."""
         paper = paper_values(self.figure, "sphere")
-        knob = ticks(study.scale.betas, paper["x"])
-        charts = {
-            self.error: self.error,
-            "valid": "share of tasks with a valid explanation",
-            "solves": "solver calls (log scale)",
-        }
-        for one, (measure, label) in zip(axes, charts.items(), strict=True):
-            sweep = Sweep(one, knob, _BETA, label)
-            for search, colour in _SEARCHES.items():
-                of = summary[(summary["measure"] == measure) & (summary["search"] == search)]
-                sweep.curve(of, "beta", f"{search} search", colour)
-            if measure == self.error:
-                sweep.paper(paper.assign(value=self.factor * paper["value"]))
-            if measure == "solves":
-                sweep.logarithmic()
-            sweep.legend()
-        return {self.name: figure}
+        charts = SearchCharts(
+            self.title,
+            "beta",
+            _BETA,
+            study.scale.betas,
+            self.error,
+            self.error,
+            paper.assign(value=self.factor * paper["value"]),
+        )
+        return {self.name: charts.draw(summary)}
 
 
 class BetaReconstruction(_AgainstBeta):
@@ -99,7 +90,7 @@ class BetaLoss(Experiment):
         """Both searches with both penalties; without a weight they are the same."""
         return [
             run
-            for search in _SEARCHES
+            for search in SEARCH_COLOURS
             for penalty in ("sphere", "log-likelihood")
             for beta in study.scale.betas
             if beta > 0 or penalty == "sphere"
@@ -113,14 +104,14 @@ class BetaLoss(Experiment):
             penalty: paper_values("warcraft: loss of best explanation vs beta", penalty)
             for penalty in ("sphere", "log-likelihood")
         }
-        knob = ticks(study.scale.betas, *(values["x"] for values in paper.values()))
+        values = ticks(study.scale.betas, *(known["x"] for known in paper.values()))
         loss = summary[summary["measure"] == "loss"]
-        for one, search in zip(axes, _SEARCHES, strict=True):
-            sweep = Sweep(one, knob, _BETA, "loss of the best explanation (log scale)")
-            for (penalty, values), colour in zip(paper.items(), (MDMM, DEFAULT), strict=True):
+        for one, search in zip(axes, SEARCH_COLOURS, strict=True):
+            sweep = Sweep(one, values, _BETA, "loss of the best explanation (log scale)")
+            for (penalty, known), colour in zip(paper.items(), (MDMM, DEFAULT), strict=True):
                 of = loss[(loss["search"] == search) & (loss["plausibility"] == penalty)]
                 sweep.curve(of, "beta", penalty, colour)
-                sweep.paper(values, f"paper, {penalty}", colour)
+                sweep.paper(known, f"paper, {penalty}", colour)
             sweep.logarithmic()
             one.set_title(f"{search} search", fontsize=10)
             sweep.legend()

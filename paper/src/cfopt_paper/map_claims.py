@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from cfopt_paper.claims import Check, Claim, below, decided
+from cfopt_paper.claims import Check, Claim, below, decided, listed
 from cfopt_paper.findings import Findings
 from cfopt_paper.map_alpha import AlphaLoss, AlphaRegret
 from cfopt_paper.map_beta import BetaDecision, BetaLoss, BetaReconstruction
@@ -28,7 +28,7 @@ def _alpha_regret(found: Findings) -> Iterator[Claim]:
         found.name,
         "Cost-aware training lowers the regret after reconstruction",
         "predicted costs: 6.5% at alpha = 0, 2.9% at 2, 2.6% at 10",
-        f"{_listed(regret, '%')}; from 0 to 2 it changes by {change} points",
+        f"{listed(regret, '%')}; from 0 to 2 it changes by {change} points",
         below(change),
     )
     gap = {
@@ -47,7 +47,7 @@ def _alpha_regret(found: Findings) -> Iterator[Claim]:
         found.name,
         "The reconstruction error dips with alpha and then rises",
         "106 at 0, 96 at 2, 153 at 10",
-        _listed(error),
+        listed(error),
         decided(bool(dips and rises), *error),
     )
 
@@ -60,8 +60,8 @@ def _alpha_loss(found: Findings) -> Iterator[Claim]:
         found.name,
         "Explanations are nearer with cost-aware VAEs",
         "loss 306 at alpha = 0, 195 at 0.5, 188 at 2, 182 at 10",
-        f"default search: {_listed(loss)}; from 0 to 2 the loss of a task changes by {change}. "
-        f"MDMM: {_listed(paper['mean'])}, over the {_counts(paper['count'])} tasks that it solves",
+        f"default search: {listed(loss)}; from 0 to 2 the loss of a task changes by {change}. "
+        f"MDMM: {listed(paper['mean'])}, over the {_counts(paper['count'])} tasks that it solves",
         below(change),
     )
 
@@ -83,7 +83,7 @@ def _beta(found: Findings, measure: str, paper: str, unit: str) -> Iterator[Clai
         found.name,
         f"The {name} of explanations falls with the weight of the sphere",
         paper,
-        f"default search: {_listed(curve, unit)}; from 0 to 10 it changes by {change}. "
+        f"default search: {listed(curve, unit)}; from 0 to 10 it changes by {change}. "
         f"MDMM: by {theirs}, over {theirs.count} tasks",
         below(change),
     )
@@ -122,8 +122,8 @@ def _beta_loss(found: Findings) -> Iterator[Claim]:
         found.name,
         "The log-likelihood makes the loss explode with beta, the sphere does not",
         "156 without; at beta = 100 187 with the sphere and 4,906 with the log-likelihood",
-        f"default search, without {none:.3g}; sphere {_listed(curves['sphere'].iloc[1:])}; "
-        f"log-likelihood {_listed(curves['log-likelihood'])}",
+        f"default search, without {none:.3g}; sphere {listed(curves['sphere'].iloc[1:])}; "
+        f"log-likelihood {listed(curves['log-likelihood'])}",
         decided(growth["log-likelihood"] > 5 and growth["sphere"] < _MUCH, *growth.values()),
     )
 
@@ -163,14 +163,10 @@ def _latents(found: Findings) -> Iterator[Claim]:
         found.name,
         "The size of codes, from 16 to 256, matters little",
         "said in the text, without figures",
-        f"loss, default search: {_listed(loss['mean'])}, a ratio of {spread:.2f} (valid: "
-        f"{_counts(loss['count'])}); regret after reconstruction: {_listed(regret, '%')}",
+        f"loss, default search: {listed(loss['mean'])}, a ratio of {spread:.2f} (valid: "
+        f"{_counts(loss['count'])}); regret after reconstruction: {listed(regret, '%')}",
         decided(bool(spread < _MUCH), *loss["mean"]),
     )
-
-
-def _listed(values: pd.Series[float], unit: str = "") -> str:
-    return ", ".join(f"{value:.3g}{unit} ({knob:g})" for knob, value in values.items())
 
 
 def _counts(values: pd.Series[float]) -> str:

@@ -1,4 +1,4 @@
-"""Whether the size of codes matters."""
+"""The effect of the code size."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class Latents(Experiment):
     def jobs(self, study: Study) -> Sequence[Job]:
         """Reconstruction of the test maps, and both searches, for each size."""
         sizes = study.scale.latents
-        remade = [Reconstruct(ALPHA, latents) for latents in sizes]
+        rebuilt = [Reconstruct(ALPHA, latents) for latents in sizes]
         runs = [
             run
             for search in ("MDMM", "default")
             for latents in sizes
             for run in map_runs(study, search, latents=latents)
         ]
-        return [*remade, *runs]
+        return [*rebuilt, *runs]
 
     def rows(self, study: Study) -> pd.DataFrame:
-        """Reconstructed maps are rows of their own, of no search."""
+        """Reconstructed maps are rows of their own, which belong to no search."""
         return super().rows(study).fillna({"search": "reconstruction"})
 
     def draw(self, study: Study, rows: pd.DataFrame, summary: pd.DataFrame) -> dict[str, Figure]:

@@ -76,11 +76,11 @@ class TrainCNN(Job):
 
     @property
     def name(self) -> str:
-        """There is one."""
+        """A study has only one such job."""
         return "cnn"
 
     def seconds(self, study: Study) -> float:
-        """By the speed of training."""
+        """An estimate from the speed of training."""
         if study.scale.shipped_models and study.data is None:
             return 0.1
         return _CNN_EPOCHS * study.scale.training_maps / _SPEED[study.scale.paper_models] / 2
@@ -139,7 +139,7 @@ class TrainVAE(Job):
 
     @property
     def name(self) -> str:
-        """By alpha and size."""
+        """The name states alpha and the code size."""
         return f"vae-alpha-{self.alpha:g}-latents-{self.latents}"
 
     def needs(self) -> tuple[Job, ...]:
@@ -147,14 +147,14 @@ class TrainVAE(Job):
         return (TrainCNN(),)
 
     def seconds(self, study: Study) -> float:
-        """By the speed of training."""
+        """An estimate from the speed of training."""
         scale = study.scale
         if self._shipped(study):
             return 0.1
         return 1 + scale.epochs * scale.training_maps / _SPEED[scale.paper_models]
 
     def run(self, study: Study, report: Report) -> pd.DataFrame:
-        """Train, keep the best weights, and say what each epoch came to."""
+        """Train, save the best weights, and report the losses of each epoch."""
         path = study.models / f"{self.name}.safetensors"
         if self._shipped(study):
             shipped = load_module(FOLDER / VAES[self.alpha], _VAES)

@@ -32,7 +32,7 @@ class Pictured(Job):
 
     @property
     def name(self) -> str:
-        """By kind, with the epsilon if there is one."""
+        """The name states the kind, and the epsilon if there is one."""
         return f"gallery-{self.kind}" + (f"-{self.epsilon:g}" if self.epsilon else "")
 
     def needs(self) -> tuple[Job, ...]:
@@ -40,7 +40,7 @@ class Pictured(Job):
         return (TrainVAE(),)
 
     def seconds(self, study: Study) -> float:
-        """By the number of maps."""
+        """The time grows with the number of maps."""
         return 2.0 * study.scale.gallery
 
     def run(self, study: Study, report: Report) -> pd.DataFrame:

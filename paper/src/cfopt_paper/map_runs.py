@@ -78,7 +78,7 @@ class MapRun(Job):
         alpha, latents: those of the VAE.
         plausibility: "sphere" or "log-likelihood".
         beta: its weight.
-        first, count: the first task, and how many.
+        first, count: the first task, and the number of tasks.
     """
 
     search: str
@@ -91,7 +91,7 @@ class MapRun(Job):
 
     @property
     def name(self) -> str:
-        """By all of its arguments."""
+        """The name states all arguments."""
         model = f"alpha-{self.alpha:g}-latents-{self.latents}"
         how = f"{self.plausibility}-{self.beta:g}-{self.search}"
         return f"map-{model}-{how}-tasks-{self.first}-{self.first + self.count}".lower()
@@ -101,7 +101,7 @@ class MapRun(Job):
         return (TrainVAE(self.alpha, self.latents), TrainVAE())
 
     def seconds(self, study: Study) -> float:
-        """By the number of tasks, and of steps where these are limited."""
+        """The time grows with the number of tasks, and of steps where these are limited."""
         if self.search == "default":
             return 1.6 * self.count
         return 3.5 * self.count * min(1.0, study.scale.map_steps / 1000)
@@ -132,7 +132,7 @@ class NaiveRun(Job):
     """Absolute explanations of some maps, searched among pixels: adversarial ones.
 
     Arguments:
-        first, count: the first task, and how many.
+        first, count: the first task, and the number of tasks.
     """
 
     first: int = 0
@@ -140,7 +140,7 @@ class NaiveRun(Job):
 
     @property
     def name(self) -> str:
-        """By the tasks."""
+        """The name states which tasks it covers."""
         return f"map-naive-tasks-{self.first}-{self.first + self.count}"
 
     def needs(self) -> tuple[Job, ...]:
@@ -148,7 +148,7 @@ class NaiveRun(Job):
         return (TrainVAE(),)
 
     def seconds(self, study: Study) -> float:
-        """By the number of tasks."""
+        """The time grows with the number of tasks."""
         return 0.5 * self.count
 
     def run(self, study: Study, report: Report) -> pd.DataFrame:
@@ -159,23 +159,23 @@ class NaiveRun(Job):
         return pd.DataFrame({"search": "naive", **table})
 
 
-def map_runs(study: Study, search: str, **knobs: Any) -> list[MapRun]:
+def map_runs(study: Study, search: str, **settings: Any) -> list[MapRun]:
     """All map tasks of a study, a few at a time; the arguments are those of `MapRun`."""
-    return [MapRun(search, first=first, count=count, **knobs) for first, count in _parts(study)]
+    return [MapRun(search, first=first, count=count, **settings) for first, count in _slices(study)]
 
 
 def naive_runs(study: Study) -> list[NaiveRun]:
     """All map tasks of a study, searched among pixels."""
-    return [NaiveRun(first, count) for first, count in _parts(study)]
+    return [NaiveRun(first, count) for first, count in _slices(study)]
 
 
-def _parts(study: Study) -> list[tuple[int, int]]:
+def _slices(study: Study) -> list[tuple[int, int]]:
     total = study.scale.map_tasks
     return [(first, min(_TASKS, total - first)) for first in range(0, total, _TASKS)]
 
 
 def explain_maps(study: Study, which: slice, report: Report, **how: Any) -> dict[str, Any]:
-    """Explain some tasks, and say how each ended; what is not valid has neither loss nor errors.
+    """Explain some tasks, and report how each ended; without a valid answer there are no errors.
 
     Errors of reconstruction and of the decision after it are those of the cost-aware VAE. The
     judged loss measures plausibility with its code of what was found, with beta = 10.

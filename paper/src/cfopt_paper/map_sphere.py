@@ -32,7 +32,7 @@ class EncodedMass(Job):
 
     @property
     def name(self) -> str:
-        """There is one."""
+        """A study has only one such job."""
         return "encoded-mass"
 
     def needs(self) -> tuple[Job, ...]:
@@ -40,14 +40,14 @@ class EncodedMass(Job):
         return (TrainVAE(),)
 
     def seconds(self, study: Study) -> float:
-        """By the number of maps."""
+        """The time grows with the number of maps."""
         return study.scale.training_maps / 1000
 
     @torch.no_grad()
     def run(self, study: Study, report: Report) -> pd.DataFrame:
-        """Encode, and count."""
+        """Encode the training maps, and count those near the sphere."""
         vae, images = TrainVAE().load(study), map_data(study).training.images
-        codes = [vae.distribution(part.float() / 255) for part in torch.split(images, 500)]
+        codes = [vae.distribution(batch.float() / 255) for batch in torch.split(images, 500)]
         means = torch.cat([code.mean for code in codes])
         table = encoded_mass(means, torch.cat([code.log_variance for code in codes]), KAPPAS)
         norm = table.mean_norm_of_means
@@ -67,9 +67,9 @@ class Mass(Experiment):
         return [EncodedMass()]
 
     def draw(self, study: Study, rows: pd.DataFrame, summary: pd.DataFrame) -> dict[str, Figure]:
-        """The shares against kappa."""
+        """The fractions against kappa."""
         figure, (axes,) = panels(1, self.title, width=6.5)
-        sweep = Sweep(axes, KAPPAS, "half the thickness kappa", "share of codes inside")
+        sweep = Sweep(axes, KAPPAS, "half the thickness kappa", "fraction of codes inside")
         colours = {"prior": INK, "mean codes": OBSTACLES[0], "sampled codes": MDMM}
         for measure, colour in colours.items():
             sweep.curve(summary[summary["measure"] == measure], "kappa", measure, colour)
@@ -85,11 +85,11 @@ class BestRegion(Job):
 
     @property
     def name(self) -> str:
-        """There is one."""
+        """A study has only one such job."""
         return "best-region"
 
     def seconds(self, study: Study) -> float:
-        """Hardly any."""
+        """It takes about a second."""
         return 1.0
 
     def run(self, study: Study, report: Report) -> pd.DataFrame:

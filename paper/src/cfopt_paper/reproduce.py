@@ -19,16 +19,16 @@ from cfopt_paper.study import Study
 
 #: The fraction of the whole for which the jobs' own estimates are trusted as much as the clock.
 _TRUST = 0.05
-#: Of the file system: no other job would fare better.
+#: Errors of the file system that would stop every other job too.
 _BROKEN = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 
 
 def reproduce(experiments: Sequence[Experiment], study: Study, console: Console) -> list[Path]:
-    """Do all jobs of some experiments that are not done yet; the files of each, once it has all.
+    """Do the jobs of some experiments that are not done yet, and write the experiments' files.
 
-    A job that fails takes along only what needs it: the others are done before CfoptError says
-    what could not be finished. A disk that takes no more ends it at once, as StorageError. What is
-    done is kept in any case, and not done again.
+    A job that fails stops only what depends on it: the others are done before CfoptError reports
+    what could not be finished. A full disk ends the run at once, as StorageError. What is done is
+    kept in any case, and not done again.
 
     Arguments:
         experiments: such as `experiments_named(["all"])`.
@@ -51,7 +51,7 @@ def reproduce(experiments: Sequence[Experiment], study: Study, console: Console)
 
 
 class _Run:
-    """One go at the jobs that are not done."""
+    """One attempt at the jobs that are not done."""
 
     def __init__(self, experiments: Sequence[Experiment], study: Study, console: Console) -> None:
         self.study = study
@@ -70,13 +70,13 @@ class _Run:
         self.written: list[Path] = []
 
     def go(self) -> None:
-        """Do the jobs in their order, and write each experiment as soon as it has all of its."""
+        """Do the jobs in order, and write each experiment as soon as all of its jobs are done."""
         before = len(self.all) - len(self.to_do)
         if before:
             self.display.say(f"{before} of {len(self.all)} jobs are already done.")
         self._write()
         for job in self.to_do:
-            if self._lacks(in_order([job])) is not None:
+            if self._failed(in_order([job])) is not None:
                 self.pace.dropped(self.costs[job])
                 continue
             self._do(job)
@@ -86,8 +86,8 @@ class _Run:
         cost, start = self.costs[job], time.perf_counter()
         self.display.started(job.name)
 
-        def report(part: float) -> None:
-            self.pace.moved(cost * min(max(part, 0.0), 1.0))
+        def report(fraction: float) -> None:
+            self.pace.moved(cost * min(max(fraction, 0.0), 1.0))
             self.display.moved()
 
         try:
@@ -100,20 +100,20 @@ class _Run:
         self.display.finished(job.name, time.perf_counter() - start)
 
     def _fail(self, what: Job | Experiment, error: Exception) -> None:
-        """Keep in mind what went wrong, unless nothing else can go well."""
+        """Record a failure; raise it if every other job would fail too."""
         if isinstance(error, StorageError) or getattr(error, "errno", None) in _BROKEN:
             raise error
         self.failures[what] = error
         self.display.say(f"{what.name} failed: {_reason(error)}")
 
-    def _lacks(self, jobs: Sequence[Job]) -> Job | None:
-        """The first of some jobs that failed."""
+    def _failed(self, jobs: Sequence[Job]) -> Job | None:
+        """The first of some jobs that failed, if any."""
         return next((job for job in jobs if job in self.failures), None)
 
     def _write(self) -> None:
         """Write the experiments that have become complete; note those that cannot."""
         for experiment, jobs in list(self.jobs.items()):
-            lacking = self._lacks(jobs)
+            lacking = self._failed(jobs)
             if lacking is not None:
                 self.unfinished[experiment] = lacking
             elif not all(self.study.is_done(job) for job in jobs):
@@ -134,7 +134,7 @@ class _Run:
         self.display.say(f"{experiment.name} is finished: {names} in {self.study.folder}")
 
     def kept(self) -> str:
-        """What is not lost, and how to resume."""
+        """What is kept, and how to resume."""
         done = sum(self.study.is_done(job) for job in self.all)
         return (
             f"{done} of {len(self.all)} jobs are done and kept in {self.study.folder}; the same "

@@ -22,8 +22,8 @@ def write_results(experiment: Experiment, study: Study) -> list[Path]:
     """Write NAME.csv, NAME-summary.csv, the pictures and NAME.json, each whole or not at all.
 
     Arguments:
-        experiment: whose jobs are all done.
-        study: their results, and where to write.
+        experiment: an experiment whose jobs are all done.
+        study: the study with their results, and the folder to write to.
     """
     rows = experiment.rows(study)
     summary = experiment.summary(rows)
@@ -35,7 +35,7 @@ def write_results(experiment: Experiment, study: Study) -> list[Path]:
             for stem, figure in experiment.draw(study, rows, summary).items()
         },
     }
-    # Last: who finds it finds the others.
+    # Written last: where it exists, the others do too.
     contents[f"{experiment.name}.json"] = _settings(experiment, study, list(contents))
     for name, content in contents.items():
         write_whole(study.folder / name, content)

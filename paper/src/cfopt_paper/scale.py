@@ -14,21 +14,21 @@ class Scale:
 
     Arguments:
         name: "quick", "standard" or "paper".
-        paper_models: the paper's CNN and VAE rather than compact ones.
-        shipped_models: the models that come with the package where there are such.
-        training_maps, validation_maps, test_maps: how many maps.
+        paper_models: whether to use the paper's CNN and VAE rather than compact ones.
+        shipped_models: whether to use the models that come with the package, where there are any.
+        training_maps, validation_maps, test_maps: the numbers of maps.
         epochs: the most epochs of every VAE that is trained.
         alphas, betas, latents: the weights and code sizes that are compared.
-        map_tasks: explanations at each of these points.
-        map_steps: K on maps.
-        gallery: how many maps a gallery shows.
+        map_tasks: the number of explanations at each of these points.
+        map_steps: the most steps K of MDMM on maps.
+        gallery: the number of maps that a gallery shows.
         gallery_epsilons: the epsilons of the galleries.
-        table_tasks: explanations at each point of grid and knapsack.
-        table_steps: K there.
+        table_tasks: the number of explanations at each point of grid and knapsack.
+        table_steps: the most steps K of MDMM there.
         table_training: the fraction of the paper's epochs to train predictors of tables for.
-        grid_features, grid_sizes, knapsack_features, items, depths: what iterations are counted
-            against.
-        grid_epsilons, knapsack_epsilons: what distance is measured against.
+        grid_features, grid_sizes, knapsack_features, items, depths: the settings against
+            which iterations are counted.
+        grid_epsilons, knapsack_epsilons: the epsilons against which distance is measured.
     """
 
     name: str

@@ -48,7 +48,7 @@ class Study:
         self._claim()
 
     def settings(self) -> dict[str, Any]:
-        """What results depend on."""
+        """The settings on which results depend."""
         scale = json.loads(json.dumps(asdict(self.scale)))
         return {"scale": scale, "seed": self.seed, "data": str(self.data) if self.data else None}
 
@@ -72,7 +72,7 @@ class Study:
         """Whether the result of a job is there."""
         return self._part(job).exists()
 
-    def do(self, job: Job, report: Report = lambda part: None) -> None:
+    def do(self, job: Job, report: Report = lambda fraction: None) -> None:
         """Do a job, unless its result is there."""
         if self.is_done(job):
             return

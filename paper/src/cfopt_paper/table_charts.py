@@ -7,25 +7,13 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from cfopt.plots.style import DASHED, INK, QUIET, canvas, chart
+from cfopt.plots.style import DASHED, INK, QUIET
 from cfopt_paper.charts import PAPER, Sweep
 
 _DOTTED = (0, (1, 1.2))
 _STYLES: dict[str, Any] = {"solid": "-", "dashed": DASHED, "dotted": _DOTTED}
-
-
-def quarters(title: str) -> tuple[Figure, list[Axes]]:
-    """Four charts, two by two, under a heading."""
-    width, height = 10.0, 8.0
-    figure = canvas(width, height, rect=(0.005, 0.005, 0.99, 1 - 0.55 / height))
-    axes = [figure.add_subplot(2, 2, k + 1) for k in range(4)]
-    figure.text(0.02, 1 - 0.18 / height, title, fontsize=12, fontweight="bold", color=INK, va="top")
-    for one in axes:
-        chart(one)
-    return figure, axes
 
 
 class TablePanel:
@@ -34,7 +22,7 @@ class TablePanel:
     Arguments:
         axes: where to draw.
         ticks: the values of the setting.
-        label: what it is called.
+        label: the name of the setting.
         summary: the points of all curves.
         by: the column of the setting.
     """
@@ -49,7 +37,7 @@ class TablePanel:
         self._labels: dict[str, Any] = {}
 
     def headline(self, title: str, measure: str, *, log: bool = False) -> None:
-        """What is seen, in which units, and whether these span orders of magnitude."""
+        """Set the title, the vertical axis, and whether its values span orders of magnitude."""
         self._title, self._log = title, log
         self.axes.set_ylabel(measure, fontsize=9, color=INK)
 
@@ -80,7 +68,7 @@ class TablePanel:
         self.axes.axhline(value, color=QUIET, linewidth=0.8, zorder=0)
 
     def proved(self, **point: str) -> None:
-        """Bars that hang from the top: the share of tasks proved to have no answer, with counts."""
+        """Bars from the top: the fraction of tasks proved to have no answer, with their number."""
         of = self._of("proved infeasible", point).sort_values(self.by)
         if not (of["mean"] > 0).any():
             return
@@ -88,11 +76,11 @@ class TablePanel:
         bars = self.axes.bar(
             places, -of["mean"], bottom=1, width=0.7, color=QUIET, alpha=0.35, zorder=0
         )
-        for place, share, tasks in zip(places, of["mean"], of["tasks"], strict=True):
-            if share > 0:
+        for place, fraction, tasks in zip(places, of["mean"], of["tasks"], strict=True):
+            if fraction > 0:
                 self.axes.annotate(
-                    f"{round(share * tasks)}",
-                    (place, 1 - share),
+                    f"{round(fraction * tasks)}",
+                    (place, 1 - fraction),
                     xytext=(0, -2),
                     textcoords="offset points",
                     ha="center",
@@ -103,12 +91,12 @@ class TablePanel:
         asked = f"{point['criterion']}: " if "criterion" in point else ""
         self._labels[f"{asked}proved impossible"] = bars
 
-    def shares(self) -> None:
+    def fractions(self) -> None:
         """Show all of 0 to 1, and nothing else."""
         self.axes.set_ylim(-0.03, 1.03)
 
     def finish(self, styles: Mapping[str, str] | None = None) -> None:
-        """Say above the chart what it shows, which curve is which, and what line styles mean."""
+        """Write the title and the legend, with the meaning of line styles, above the chart."""
         entries = dict(self._labels)
         for label, style in (styles or {}).items():
             entries[label] = Line2D([], [], color=QUIET, linestyle=_STYLES[style])

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from cfopt_paper.claims import Check, Claim, decided
+from cfopt_paper.claims import Check, Claim, decided, listed
 from cfopt_paper.findings import Findings
 from cfopt_paper.table_runs import CRITERIA
 from cfopt_paper.table_sweeps import PROVED
 
 #: A ratio of iterations that is not worth mentioning, and one that is.
 _LITTLE, _MUCH = 1.5, 2.0
-#: A share that is as good as all.
+#: A fraction that counts as all.
 _NEARLY_ALL = 0.95
 
 
@@ -25,12 +25,8 @@ def _steps(found: Findings, by: str) -> dict[str, pd.Series[float]]:
     }
 
 
-def _told(steps: dict[str, pd.Series[float]]) -> str:
-    parts = [
-        f"{kind} " + ", ".join(f"{value:.0f} ({knob:g})" for knob, value in curve.items())
-        for kind, curve in steps.items()
-    ]
-    return "; ".join(parts)
+def _measured(steps: dict[str, pd.Series[float]]) -> str:
+    return "; ".join(f"{kind} {listed(curve, form='.0f')}" for kind, curve in steps.items())
 
 
 def _ends(steps: dict[str, pd.Series[float]]) -> dict[str, float]:
@@ -44,24 +40,28 @@ def _grid_features(found: Findings) -> Iterator[Claim]:
         found.name,
         "On the grid, iterations do not grow with the number of features",
         "from 10 to 100: relative 246 to 201, absolute 291 to 120, epsilon 101 to 189",
-        _told(steps),
+        _measured(steps),
         decided(max(_ends(steps).values()) < _LITTLE),
     )
 
 
-def _grid_size(found: Findings) -> Iterator[Claim]:
+def _size(found: Findings, size: str, least: int, paper: str) -> Iterator[Claim]:
+    """Whether iterations grow with the size of the problem, from a least one on."""
     steps = _steps(found, "size")
-    late = {kind: curve[curve.index >= 5] for kind, curve in steps.items()}
-    growth = _ends(late)
+    growth = _ends({kind: curve[curve.index >= least] for kind, curve in steps.items()})
     scales = max(growth["relative"], growth["epsilon"]) < _LITTLE
     yield Claim(
         found.name,
-        "Relative and epsilon explanations scale well with the size of the grid, absolute ones do "
-        "not",
-        "from 5 to 10: relative 170 to 47, absolute 189 to 541, epsilon 189 to 87",
-        _told(steps),
+        f"Relative and epsilon explanations scale well with the {size}, absolute ones do not",
+        paper,
+        _measured(steps),
         decided(scales and growth["absolute"] > _LITTLE),
     )
+
+
+def _grid_size(found: Findings) -> Iterator[Claim]:
+    paper = "from 5 to 10: relative 170 to 47, absolute 189 to 541, epsilon 189 to 87"
+    yield from _size(found, "size of the grid", 5, paper)
 
 
 def _grid_depth(found: Findings) -> Iterator[Claim]:
@@ -71,7 +71,7 @@ def _grid_depth(found: Findings) -> Iterator[Claim]:
         found.name,
         "On the grid, relative and epsilon explanations take about as long for every depth",
         "relative 146 to 187, epsilon 141 to 243; absolute 109 to 707",
-        _told(steps),
+        _measured(steps),
         decided(max(spread["relative"], spread["epsilon"]) < _MUCH),
     )
 
@@ -79,31 +79,21 @@ def _grid_depth(found: Findings) -> Iterator[Claim]:
 def _knapsack_features(found: Findings) -> Iterator[Claim]:
     proved = found.curve(PROVED, "features", criterion="absolute", search="default")
     steps = found.curve("steps", "features", criterion="absolute", search="MDMM")["mean"]
-    counts = ", ".join(f"{value:.0f} ({knob:g})" for knob, value in proved["mean"].items())
     tasks = int(proved["tasks"].iloc[0])
     falls = proved["mean"].iloc[0] > proved["mean"].iloc[-1]
     yield Claim(
         found.name,
         "With few features absolute knapsack tasks take long, since many have no answer",
         "absolute 4,144 iterations with 2 features, 274 with 30; the reason is a guess",
-        f"proved to have no answer, of {tasks}: {counts}; iterations "
-        + ", ".join(f"{value:.0f} ({knob:g})" for knob, value in steps.items()),
+        f"proved to have no answer, of {tasks}: {listed(proved['mean'], form='.0f')}; iterations "
+        + listed(steps, form=".0f"),
         decided(bool(falls and steps.iloc[0] > _MUCH * steps.iloc[-1])),
     )
 
 
 def _knapsack_items(found: Findings) -> Iterator[Claim]:
-    steps = _steps(found, "size")
-    growth = _ends(steps)
-    scales = max(growth["relative"], growth["epsilon"]) < _LITTLE
-    yield Claim(
-        found.name,
-        "Relative and epsilon explanations scale well with the number of items, absolute ones do "
-        "not",
-        "from 5 to 30: relative 997 to 308, absolute 574 to 2,082, epsilon 424 to 121",
-        _told(steps),
-        decided(scales and growth["absolute"] > _LITTLE),
-    )
+    paper = "from 5 to 30: relative 997 to 308, absolute 574 to 2,082, epsilon 424 to 121"
+    yield from _size(found, "number of items", 5, paper)
 
 
 def _knapsack_depth(found: Findings) -> Iterator[Claim]:
@@ -117,7 +107,7 @@ def _knapsack_depth(found: Findings) -> Iterator[Claim]:
         "number above",
         "relative 457, then 1,485 to 2,751; absolute 399, then 2,322 to 2,788; epsilon 161, then "
         "1,994 to 3,080",
-        _told(steps),
+        _measured(steps),
         decided(fewer and alike),
     )
 
@@ -135,15 +125,13 @@ def _epsilon(found: Findings, paper: str) -> Iterator[Claim]:
         "from one epsilon to the next the distance of a task grows in "
         f"{100 * growth['default']:.1f}% of the cases with the default search, in "
         f"{100 * growth['MDMM']:.1f}% with MDMM; mean squared distance, default search: "
-        + ", ".join(f"{value:.3g} ({knob:g})" for knob, value in ours["mean"].items())
-        + "; MDMM: "
-        + ", ".join(f"{value:.3g} ({knob:g})" for knob, value in theirs["mean"].items()),
+        f"{listed(ours['mean'])}; MDMM: {listed(theirs['mean'])}",
         decided(growth["default"] > _NEARLY_ALL, growth["default"]),
     )
 
 
 def _growth(found: Findings, search: str) -> float:
-    """The share of tasks whose distance is larger at an epsilon than at the one before."""
+    """The fraction of tasks whose distance is larger at an epsilon than at the one before."""
     rows = found.rows[found.rows["search"] == search]
     distance = rows.pivot(index="task", columns="epsilon", values="squared distance")
     steps = distance.diff(axis=1).iloc[:, 1:].to_numpy()

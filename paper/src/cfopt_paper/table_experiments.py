@@ -2,64 +2,64 @@
 
 Predictors are linear and trained with the mean squared error against the number of features, with
 SPO+ against size and epsilon; against depth, networks are trained with the mean squared error until
-they get no better. With few features linear regression cannot make every packing of a knapsack the
-best one. The paper takes the tasks on which MDMM runs out of steps for such; our search proves
-which ones are.
+the validation loss stops falling. With few features, linear regression cannot make every packing of
+a knapsack the best one. The paper assumes this of the tasks on which MDMM runs out of steps; our
+search proves for which tasks it is true.
 """
 
 from __future__ import annotations
 
 from cfopt_paper.table_models import base_model
-from cfopt_paper.table_sweeps import Knob, TableEpsilon, TableExperiment, TableSweep
+from cfopt_paper.table_sweeps import Setting, TableEpsilon, TableExperiment, TableSweep
 
 TABLES: tuple[TableExperiment, ...] = (
     TableSweep(
         "grid-features",
         "Explaining paths on a 5x5 grid, with more and more features",
-        Knob("features", "Number of features", "grid: iterations vs number of features n_x"),
+        Setting("features", "Number of features", "grid: iterations vs number of features n_x"),
         lambda scale: [base_model("grid", features=count) for count in scale.grid_features],
     ),
     TableSweep(
         "grid-size",
         "Explaining paths on larger and larger grids",
-        Knob("size", "Side of the grid", "grid: iterations vs grid size N"),
+        Setting("size", "Side of the grid", "grid: iterations vs grid size N"),
         lambda scale: [base_model("grid", size=size, training="SPO+") for size in scale.grid_sizes],
     ),
     TableSweep(
         "grid-depth",
         "Explaining paths on a 5x5 grid, with deeper and deeper predictors",
-        Knob("layers", "Number of layers", "grid: iterations vs number of layers L"),
+        Setting("layers", "Number of layers", "grid: iterations vs number of layers L"),
         lambda scale: [base_model("grid", layers=depth, converged=True) for depth in scale.depths],
     ),
     TableEpsilon(
         "grid-epsilon",
         "Epsilon-explanations on a 5x5 grid",
-        Knob("epsilon", "epsilon", "grid: squared distance vs epsilon"),
+        Setting("epsilon", "epsilon", "grid: squared distance vs epsilon"),
         base_model("grid", training="SPO+"),
         lambda scale: scale.grid_epsilons,
     ),
     TableSweep(
         "knapsack-features",
         "Explaining knapsacks of 16 items, with more and more features",
-        Knob("features", "Number of features", "knapsack: iterations vs number of features n_x"),
+        Setting("features", "Number of features", "knapsack: iterations vs number of features n_x"),
         lambda scale: [base_model("knapsack", features=n) for n in scale.knapsack_features],
     ),
     TableSweep(
         "knapsack-items",
         "Explaining knapsacks of more and more items",
-        Knob("size", "Number of items", "knapsack: iterations vs number of items m"),
+        Setting("size", "Number of items", "knapsack: iterations vs number of items m"),
         lambda scale: [base_model("knapsack", size=n, training="SPO+") for n in scale.items],
     ),
     TableSweep(
         "knapsack-depth",
         "Explaining knapsacks of 16 items, with deeper and deeper predictors",
-        Knob("layers", "Number of layers", "knapsack: iterations vs number of layers L"),
+        Setting("layers", "Number of layers", "knapsack: iterations vs number of layers L"),
         lambda scale: [base_model("knapsack", layers=n, converged=True) for n in scale.depths],
     ),
     TableEpsilon(
         "knapsack-epsilon",
         "Epsilon-explanations of knapsacks of 16 items",
-        Knob("epsilon", "epsilon", "knapsack: squared distance vs epsilon"),
+        Setting("epsilon", "epsilon", "knapsack: squared distance vs epsilon"),
         base_model("knapsack", training="SPO+"),
         lambda scale: scale.knapsack_epsilons,
         log=True,

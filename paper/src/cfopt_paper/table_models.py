@@ -41,10 +41,11 @@ class Recipe:
     """What the paper does with one of its two problems.
 
     Arguments:
-        features, size: of the point that its sweeps have in common; the side of the grid, or items.
-        points, epochs, learning_rate: those of the training.
+        features, size: the number of features, and the side of the grid or the number of items, at
+            the point that its sweeps have in common.
+        points, epochs, learning_rate: the settings of the training.
         many_points, many_epochs: the same where networks are trained until they get no better.
-        step: gamma of MDMM.
+        step: the step size gamma of MDMM.
         epsilon: the epsilon of the epsilon-explanations.
     """
 
@@ -101,13 +102,13 @@ class TrainTable(Job):
 
     Arguments:
         kind: "grid" or "knapsack".
-        features: p.
+        features: the number of features p.
         size: the side N of the grid, or the number of items.
-        layers: L.
+        layers: the number of layers L.
         training: the loss, "MSE" or "SPO+".
         formula: the formula of the costs, "pyepo" or "text".
-        converged: trained until held-out points say that it gets no better, rather than for a given
-            number of epochs; and on many points.
+        converged: whether it is trained on many points until the loss of held-out points stops
+            falling, rather than for a given number of epochs.
     """
 
     kind: str
@@ -125,13 +126,13 @@ class TrainTable(Job):
 
     @property
     def name(self) -> str:
-        """By all of its arguments."""
+        """The name states all arguments."""
         how = f"{self.training}-{self.formula}{'-converged' * self.converged}".replace("+", "-plus")
         shape = f"features-{self.features}-size-{self.size}-layers-{self.layers}"
         return f"{self.kind}-{shape}-{how}".lower()
 
     def seconds(self, study: Study) -> float:
-        """By the number of batches, and of the solves of SPO+."""
+        """An estimate from the numbers of batches and of the solves of SPO+."""
         batches = self._epochs(study) * self._points / 32
         solving = 3e-5 * self.size if self.training == "SPO+" else 0.0
         return 0.1 + batches * (4e-4 + 1e-4 * self.layers + solving)
@@ -145,7 +146,7 @@ class TrainTable(Job):
         return max(1, round(epochs * study.scale.table_training))
 
     def data(self, study: Study) -> TableData:
-        """Its data: those of two predictors are the same, if only their training differs."""
+        """Its data, which predictors that differ only in their training share."""
         about = (self.kind, self.features, self.size, self.formula, self._points)
         return study.remember(f"table {about}", lambda: self._generate(_SEED + study.seed))
 
@@ -160,14 +161,14 @@ class TrainTable(Job):
         return TableData(made.problem, made.contexts.double(), made.costs.double())
 
     def run(self, study: Study, report: Report) -> pd.DataFrame:
-        """Train with Adam, and say what each epoch came to."""
+        """Train with Adam, and report the loss of each epoch."""
         data, epochs = self.data(study), self._epochs(study)
         predictor = self._new(data.problem, study.seed)
         contexts, costs = data.training
-        knobs: dict[str, Any] = {}
+        stopping: dict[str, Any] = {}
         if self.converged:
             held_out = round(_HELD_OUT * len(contexts))
-            knobs = {
+            stopping = {
                 "validation": (contexts[-held_out:], costs[-held_out:]),
                 "patience": _PATIENCE,
             }
@@ -183,7 +184,7 @@ class TrainTable(Job):
                 learning_rate=self.recipe.learning_rate,
                 generator=torch.Generator().manual_seed(study.seed),
                 on_epoch=lambda epoch, loss: report(epoch / epochs),
-                **knobs,
+                **stopping,
             )
         weights.write(study.models / f"{self.name}.safetensors", predictor.state_dict(), {})
         return pd.DataFrame({"epoch": range(1, len(losses) + 1), "loss": losses})
@@ -206,15 +207,15 @@ class TrainTable(Job):
         return study.remember(self.name, load)
 
 
-def base_model(kind: str, **knobs: Any) -> TrainTable:
+def base_model(kind: str, **changes: Any) -> TrainTable:
     """The predictor at the point that the paper's sweeps have in common, but for some arguments.
 
     Arguments:
         kind: "grid" or "knapsack".
-        knobs: other arguments of `TrainTable`.
+        changes: other arguments of `TrainTable`.
     """
     recipe = RECIPES[kind]
-    return TrainTable(kind, **({"features": recipe.features, "size": recipe.size} | knobs))
+    return TrainTable(kind, **({"features": recipe.features, "size": recipe.size} | changes))
 
 
 def text_data(kind: str, count: int, features: int, size: int, seed: int) -> TableData:
@@ -227,7 +228,7 @@ def text_data(kind: str, count: int, features: int, size: int, seed: int) -> Tab
 
     Arguments:
         kind: "grid" or "knapsack".
-        count, features: N and p.
+        count, features: the numbers of points N and of features p.
         size: the side of the grid, or the number of items.
         seed: the seed, as for PyEPO's generator.
     """

@@ -86,7 +86,7 @@ class TableRun(Job):
 
     @property
     def name(self) -> str:
-        """By all of its arguments."""
+        """The name states all arguments."""
         asked = self.criterion if self.epsilon is None else f"epsilon-{self.epsilon:g}"
         rule = "-valid-steps" if self.counting is cfopt.Counting.VALID_STEPS else ""
         return f"{self.model.name}-{asked}-{self.search}{rule}".lower()
@@ -96,11 +96,11 @@ class TableRun(Job):
         return (self.model,)
 
     def seconds(self, study: Study) -> float:
-        """By criterion and search, and the number of tasks and steps."""
+        """An estimate from criterion, search, and the numbers of tasks and steps."""
         scale = study.scale
         known = _SECONDS[self.search, self.criterion][self.model.layers > 1]
-        part = min(1.0, scale.table_steps / 2000) if self.search == "MDMM" else 1.0
-        return 0.1 + known * part * (0.7 + 0.3 * scale.table_tasks / 100)
+        fraction = min(1.0, scale.table_steps / 2000) if self.search == "MDMM" else 1.0
+        return 0.1 + known * fraction * (0.7 + 0.3 * scale.table_tasks / 100)
 
     def how(self, study: Study) -> cfopt.Search:
         """The paper's search with its settings, or ours."""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from cfopt_paper.charts import COLOURS, DEFAULT, MDMM, ticks
+from cfopt_paper.charts import COLOURS, SEARCH_COLOURS, panels, ticks
 from cfopt_paper.experiment import Experiment
 from cfopt_paper.job import Job
 from cfopt_paper.paper import paper_values
 from cfopt_paper.scale import Scale
 from cfopt_paper.study import Study
-from cfopt_paper.table_charts import TablePanel, quarters
+from cfopt_paper.table_charts import TablePanel
 from cfopt_paper.table_models import TrainTable
 from cfopt_paper.table_runs import CRITERIA, SEARCHES, TableRun
 
@@ -38,13 +38,13 @@ MEASURES = (
 
 
 @dataclass(frozen=True)
-class Knob:
-    """What is varied.
+class Setting:
+    """The setting that an experiment varies.
 
     Arguments:
-        column: the column of the rows.
-        label: the words under the picture.
-        figure: the paper's, by its title in `paper.csv`.
+        column: its column in the rows.
+        label: its name under the charts.
+        figure: the title of the paper's figure in `paper.csv`.
     """
 
     column: str
@@ -57,22 +57,22 @@ class TableExperiment(Experiment):
 
     Arguments:
         name, title, keys: as for every experiment.
-        knob: what is varied.
+        setting: the setting that is varied.
     """
 
     values = MEASURES
 
-    def __init__(self, name: str, title: str, keys: tuple[str, ...], knob: Knob) -> None:
-        self.name, self.title, self.keys, self.knob = name, title, keys, knob
+    def __init__(self, name: str, title: str, keys: tuple[str, ...], setting: Setting) -> None:
+        self.name, self.title, self.keys, self.setting = name, title, keys, setting
 
     def rows(self, study: Study) -> pd.DataFrame:
-        """One row for each task, with what the two searches come to where both have an answer."""
+        """One row for each task, with the distances of both searches where both have an answer."""
         return beside(super().rows(study), self.keys)
 
     def summary(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Mean and 95% interval at each point, and how many tasks were proved infeasible.
 
-        Of ratios it is the geometric mean: a few answers that are next to x0 would else decide.
+        Of ratios it is the geometric mean: otherwise a few answers next to x0 would decide it.
         """
         means = super().summary(rows.assign(**{RATIO: np.log(rows[RATIO])}))
         columns = ["mean", "low", "high"]
@@ -82,6 +82,23 @@ class TableExperiment(Experiment):
         number = (proved["mean"] * proved["tasks"]).round()
         proved = proved.assign(measure=PROVED, mean=number, low=np.nan, high=np.nan)
         return pd.concat([means, proved], ignore_index=True)
+
+    def panels(
+        self, values: Iterable[float], summary: pd.DataFrame
+    ) -> tuple[Figure, list[TablePanel]]:
+        """Four charts: one that is left to the experiment, answers, ratios and solver calls."""
+        figure, axes = panels(2, self.title, rows=2, width=5.0, height=3.75)
+        setting = self.setting
+        charts = [
+            TablePanel(one, ticks(values), setting.label, summary, setting.column) for one in axes
+        ]
+        _, answers, ratios, solves = charts
+        answers.headline("How many tasks get an answer", "fraction of tasks")
+        answers.fractions()
+        ratios.headline("How much farther than ours MDMM's answers are", "distance / ours")
+        ratios.level(1.0)
+        solves.headline("Solver calls for an explanation", "solver calls", log=True)
+        return figure, charts
 
 
 def beside(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
@@ -108,14 +125,14 @@ class TableSweep(TableExperiment):
     """Iterations of the three kinds of explanations against a setting of the problem.
 
     Arguments:
-        name, title, knob: as for every experiment on tables.
+        name, title, setting: as for every experiment on tables.
         models: a predictor for each value of the setting.
     """
 
     def __init__(
-        self, name: str, title: str, knob: Knob, models: Callable[[Scale], list[TrainTable]]
+        self, name: str, title: str, setting: Setting, models: Callable[[Scale], list[TrainTable]]
     ) -> None:
-        super().__init__(name, title, ("search", "criterion", knob.column), knob)
+        super().__init__(name, title, ("search", "criterion", setting.column), setting)
         self.models = models
 
     def jobs(self, study: Study) -> Sequence[Job]:
@@ -128,31 +145,23 @@ class TableSweep(TableExperiment):
         ]
 
     def draw(self, study: Study, rows: pd.DataFrame, summary: pd.DataFrame) -> dict[str, Figure]:
-        """Iterations beside the paper's; then what MDMM finds and takes, beside our search."""
-        figure, axes = quarters(self.title)
-        by = self.knob.column
-        values = ticks(rows[by].unique())
-        panels = [TablePanel(one, values, self.knob.label, summary, by) for one in axes]
-        iterations, answers, distances, solves = panels
+        """Iterations beside the paper's; then answers, ratios and solver calls of both searches."""
+        figure, charts = self.panels(rows[self.setting.column].unique(), summary)
+        iterations, answers, ratios, solves = charts
         iterations.headline("MDMM's iterations, and the paper's", "iterations")
-        answers.headline("How many tasks get an answer", "share of tasks")
         answers.proved(criterion="absolute", search="default")
-        distances.headline("How much farther than ours MDMM's answers are", "distance / ours")
-        solves.headline("Solver calls for an explanation", "solver calls", log=True)
         for criterion, colour in zip(CRITERIA, COLOURS, strict=False):
             iterations.curve(criterion, colour, "steps", criterion=criterion, search="MDMM")
-            iterations.paper(paper_values(self.knob.figure, criterion), colour)
-            distances.curve(criterion, colour, RATIO, criterion=criterion, search="MDMM")
+            iterations.paper(paper_values(self.setting.figure, criterion), colour)
+            ratios.curve(criterion, colour, RATIO, criterion=criterion, search="MDMM")
             for search in SEARCHES:
                 dotted = search == "default"
                 about = {"criterion": criterion, "search": search}
                 answers.curve(criterion, colour, "valid", dotted=dotted, **about)
                 solves.curve(criterion, colour, "solves", dotted=dotted, **about)
-        distances.level(1.0)
-        answers.shares()
         iterations.finish({"paper": "dashed"})
         answers.finish({"MDMM": "solid", "our default": "dotted"})
-        distances.finish()
+        ratios.finish()
         solves.finish({"MDMM": "solid", "our default": "dotted"})
         return {self.name: figure}
 
@@ -161,7 +170,7 @@ class TableEpsilon(TableExperiment):
     """The distance of epsilon-explanations against epsilon.
 
     Arguments:
-        name, title, knob: as for every experiment on tables.
+        name, title, setting: as for every experiment on tables.
         model: the predictor.
         epsilons: the values of epsilon.
         log: whether distances span orders of magnitude.
@@ -171,13 +180,13 @@ class TableEpsilon(TableExperiment):
         self,
         name: str,
         title: str,
-        knob: Knob,
+        setting: Setting,
         model: TrainTable,
         epsilons: Callable[[Scale], tuple[float, ...]],
         *,
         log: bool = False,
     ) -> None:
-        super().__init__(name, title, ("search", "epsilon"), knob)
+        super().__init__(name, title, ("search", "epsilon"), setting)
         self.model, self.epsilons, self.log = model, epsilons, log
 
     def jobs(self, study: Study) -> Sequence[Job]:
@@ -189,29 +198,21 @@ class TableEpsilon(TableExperiment):
         ]
 
     def draw(self, study: Study, rows: pd.DataFrame, summary: pd.DataFrame) -> dict[str, Figure]:
-        """Distances beside the paper's; then how many were found, how near, and at what price."""
-        figure, axes = quarters(self.title)
-        values = ticks(self.epsilons(study.scale))
-        panels = [TablePanel(one, values, self.knob.label, summary, "epsilon") for one in axes]
-        distances, answers, ratios, solves = panels
+        """Distances beside the paper's; then answers, ratios and solver calls of both searches."""
+        figure, charts = self.panels(self.epsilons(study.scale), summary)
+        distances, answers, ratios, solves = charts
         distances.headline(
             "Distance, where both searches have an answer", "squared distance", log=self.log
         )
-        answers.headline("How many tasks get an answer", "share of tasks")
         answers.proved(search="default")
-        ratios.headline("How much farther than ours MDMM's answers are", "distance / ours")
-        solves.headline("Solver calls for an explanation", "solver calls", log=True)
-        for search, colour in (("MDMM", MDMM), ("default", DEFAULT)):
+        for search, colour in SEARCH_COLOURS.items():
             label = {"MDMM": "MDMM", "default": "our default"}[search]
             distances.curve(label, colour, SHARED, search=search)
             answers.curve(label, colour, "valid", search=search)
             solves.curve(label, colour, "solves", search=search)
-        distances.paper(paper_values(self.knob.figure, "epsilon"))
-        ratios.curve("MDMM", MDMM, RATIO, search="MDMM")
-        ratios.level(1.0)
-        answers.shares()
+        distances.paper(paper_values(self.setting.figure, "epsilon"))
+        ratios.curve("MDMM", SEARCH_COLOURS["MDMM"], RATIO, search="MDMM")
         distances.finish({"paper": "dashed"})
-        answers.finish()
-        solves.finish()
-        ratios.finish()
+        for chart in (answers, ratios, solves):
+            chart.finish()
         return {self.name: figure}

@@ -71,8 +71,8 @@ def _draw_answer(e: Explanation, name: str, left: Axes, right: Axes) -> None:
     largest = float(change_size(e.x0[0], e.x[0]).max())
     _caption(
         right,
-        f"Its difference x {factor:g}",
-        f"grey: none; the largest is {largest:.2g}\nof a colour's range",
+        f"What it changes, times {factor:g}",
+        f"grey is unchanged; the largest change\nis {100 * largest:.2g}% of a colour's range",
     )
 
 

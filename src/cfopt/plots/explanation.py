@@ -1,4 +1,4 @@
-"""The picture of one explanation: decision and costs before and after, and what moved."""
+"""The picture of one explanation: decision and costs before and after, and what changed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def plot_explanation(explanation: Explanation, path: str | Path | None = None) -
 
 
 def _draw_features(e: Explanation) -> Figure:
-    """For contexts of features: each decision before and after, and bars for what moved."""
+    """For contexts of features: each decision before and after, and bars for what changed."""
     figure = canvas(12, 4.9, rect=(0.01, 0.08, 0.98, 0.79))
     left, right, changes = figure.subplots(1, 3, width_ratios=[1, 1, 0.9])
     figure.text(
@@ -97,7 +97,7 @@ def _obstacles(axes: Axes, clash: Clash, panel: Panel) -> list[Line2D]:
 
 
 def _changes(e: Explanation, axes: Axes) -> None:
-    """The features that moved, as bars."""
+    """The features that changed, as bars."""
     table = e.table()
     shown = table.head(SHOWN)
     at = np.arange(len(shown))
@@ -118,7 +118,9 @@ def _changes(e: Explanation, axes: Axes) -> None:
             color=INK,
         )
     more = f" (the {len(shown)} largest of {len(table)})" if len(table) > len(shown) else ""
-    axes.set_title(f"What moved{more}" if len(table) else "Nothing moved", fontsize=10, color=INK)
+    axes.set_title(
+        f"What changed{more}" if len(table) else "Nothing changed", fontsize=10, color=INK
+    )
     span = max(shown["change"].abs().max() if len(shown) else 1.0, 1e-12)
     axes.set_xlim(-1.15 * span, 1.15 * span)
     axes.set_xlabel("change", fontsize=8)

@@ -171,7 +171,7 @@ def _draw_change(e: Explanation, axes: Axes) -> None:
     if not largest > 0:
         _title(axes, "Nothing changed")
         return
-    _title(axes, f"Where the map changed:\nby up to {largest:.2g} of a colour's range")
+    _title(axes, f"Where the map changed:\nby up to {100 * largest:.2g}% of a colour's range")
     bar = axes.inset_axes((1.03, 0.0, 0.04, 1.0))
     _draw_bar(bar, ScalarMappable(Normalize(0, largest), CHANGES))
 

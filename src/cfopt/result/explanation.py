@@ -248,7 +248,7 @@ class Explanation(Batch):
         return summary(self)
 
     def plot(self, path: str | Path | None = None) -> Figure:
-        """One row as a picture: decision and costs before and after, and what moved."""
+        """One row as a picture: decision and costs before and after, and what changed."""
         if len(self) != 1:
             raise InputError(
                 f"plot needs a single row, this explanation has {len(self)}. Pick one: e[3].plot()."

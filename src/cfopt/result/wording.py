@@ -30,7 +30,7 @@ def question(criterion: Criterion, margin: float = 0.0) -> str:
 def nearness(loss: float, bound: float, optimal: bool) -> str:
     """What is proved about how near an explanation can be, to follow an answer; "" if nothing."""
     if optimal:
-        return ", and in no nearer one"
+        return ", and no nearer context would do"
     if bound > 0:
         return f" (loss {loss:.4g}; none can have less than {bound:.4g})"
     return ""

@@ -62,14 +62,10 @@ def step_cost(tasks: Bench, rounds: int = 12, steps: int = 12) -> list[dict[str,
     with torch.no_grad():
         codes = vae.encode(tasks.x0)
     factual = pipeline.decide(tasks.x0)
-    task = cfopt.Task(
-        tasks.x0,
-        factual,
-        pipeline,
-        tasks.criterion.bind(TASKS, factual),
-        cfopt.L2(),
-        latent=LatentSpace(vae, codes, cfopt.Sphere(BETA)),
-    )
+    criterion = tasks.criterion.bind(TASKS, factual)
+    rules = cfopt.Rules(pipeline.problem, factual, criterion, dtype=tasks.x0.dtype)
+    latent = LatentSpace(vae, codes, cfopt.Sphere(BETA))
+    task = cfopt.Task(rules, cfopt.Space(tasks.x0, cfopt.L2(), latent=latent), pipeline.predictor)
     run = _Run(cfopt.MDMM(step=0.003, patience=10**6), task)
     weight = torch.rand(TASKS, 144)
 

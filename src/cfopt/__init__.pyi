@@ -7,6 +7,8 @@ from ._explain import explain as explain
 from .engine.progress import Moving as Moving
 from .engine.progress import Points as Points
 from .engine.progress import Progress as Progress
+from .engine.rules import Rules as Rules
+from .engine.space import Space as Space
 from .engine.task import Task as Task
 from .errors import CfoptError as CfoptError
 from .errors import InputError as InputError

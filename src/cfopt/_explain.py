@@ -14,6 +14,8 @@ from torch import Tensor
 from cfopt.engine.encoding import check_latent, encode
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.recall import Recall
+from cfopt.engine.rules import Rules
+from cfopt.engine.space import Space
 from cfopt.engine.task import Task
 from cfopt.errors import CfoptError, InputError
 from cfopt.exact.affine_task import AffineTask
@@ -191,25 +193,16 @@ def _pose(
     faults = dict(enumerate(bound.faults(problem, factual, margin)))
     outcomes.reject_each({row: fault for row, fault in faults.items() if fault})
     outcomes.costs = costs
-    return Task(
-        x,
-        factual,
-        pipeline,
-        bound,
-        proximity,
-        margin,
-        domain,
-        size=problem.prices(costs).abs().amax(1),
-        precise=solved.decisions,
-        recall=recall,
-    )
+    size = problem.prices(costs).abs().amax(1)
+    rules = Rules(problem, factual, bound, margin, size, solved.decisions, x.dtype)
+    return Task(rules, Space(x, proximity, domain), pipeline.predictor, recall)
 
 
 def _with_reference(search: Search, known: Tensor | None, task: Task) -> Search:
     """The search, with reference contexts for the rows to which it finds no answer."""
     if known is None:
         return search
-    if task.latent is not None:
+    if task.space.latent is not None:
         return Fallback((search, LatentReference(known)))
     polish: Search = Sequential(restarts=0)
     polish = Tangents() if polish.refusal(task) else polish
@@ -246,7 +239,7 @@ def _unproved(task: Task) -> str:
 
     To follow an answer.
     """
-    if Quantifier.SOME not in task.criterion.multiples or AffineTask.refusal(task):
+    if Quantifier.SOME not in task.rules.criterion.multiples or AffineTask.refusal(task):
         return ""
     reason, *_ = Enumeration().refusal(task).split("; use")
     return f"; nothing is proved about nearer ones, since {reason}" if reason else ""

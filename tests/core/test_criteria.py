@@ -27,7 +27,8 @@ def _verdict(problem: Problem, criterion: Criterion, factual: torch.Tensor, cost
     """What verification says where the context is the cost vector itself."""
     pipeline = cfopt.Pipeline(_identity, problem)
     bound = criterion.bind(len(costs), factual)
-    return verify(Task(costs, factual, pipeline, bound, L2()), costs)
+    rules = cfopt.Rules(pipeline.problem, factual, bound)
+    return verify(Task(rules, cfopt.Space(costs, L2()), pipeline.predictor), costs)
 
 
 @pytest.mark.parametrize("sense", ["min", "max"])
@@ -100,16 +101,18 @@ def test_the_gradient_of_h_is_that_of_finite_differences(
     x0 = normal(6, 3)
     wanted = knapsack.decide(normal(6, 3, seed=5))
     factual = knapsack.decide(x0)
-    task = Task(x0, factual, knapsack, criterion(wanted).bind(6, factual), L2(), margin=0.1)
+    bound = criterion(wanted).bind(6, factual)
+    rules = cfopt.Rules(knapsack.problem, factual, bound, margin=0.1)
+    task = Task(rules, cfopt.Space(x0, L2()), knapsack.predictor)
     x = x0.clone().requires_grad_()
     prices = task.prices(x)
-    rival = task.rival(prices.detach()).decisions
-    direction = task.direction(prices.detach(), rival)
+    rival = task.rules.rival(prices.detach()).decisions
+    direction = task.rules.direction(prices.detach(), rival)
     (gradient,) = torch.autograd.grad(prices, x, direction)
 
     def h(at: torch.Tensor) -> torch.Tensor:
         prices = task.prices(at).detach()
-        return task.judge(prices, task.rival(prices).decisions).h
+        return task.rules.judge(prices, task.rules.rival(prices).decisions).h
 
     for j in range(3):
         shift = torch.zeros(3, dtype=torch.float64)

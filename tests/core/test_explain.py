@@ -171,7 +171,7 @@ def test_what_a_search_claims_is_not_believed(grid: cfopt.Pipeline) -> None:
         def steps(self, task: cfopt.Task):
             count = len(task)
             rows, ones = torch.arange(count), torch.ones(count, dtype=torch.long)
-            claim = cfopt.Points(rows, task.origin, ones.bool(), ones, ones, ones)
+            claim = cfopt.Points(rows, task.space.origin, ones.bool(), ones, ones, ones)
             yield cfopt.Progress(1, 0, count, claim)
 
     wanted = grid.decide(normal(6, 4, seed=1))

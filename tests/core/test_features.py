@@ -132,7 +132,8 @@ class _Trespasser(cfopt.Search):
     def steps(self, task: cfopt.Task):
         from dataclasses import replace
 
-        yield from cfopt.CuttingPlane().steps(replace(task, domain=None))
+        free = replace(task.space, domain=None)
+        yield from cfopt.CuttingPlane().steps(replace(task, space=free))
 
 
 def test_a_row_that_breaks_a_limit_is_never_called_valid(grid: cfopt.Pipeline) -> None:

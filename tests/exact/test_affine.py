@@ -70,7 +70,8 @@ def test_the_map_is_that_of_the_predictor_as_deployed(dtype: torch.dtype) -> Non
     x0 = normal(5, 4).to(dtype)
     with pipeline.eval_mode():
         factual = pipeline.decide(x0)
-        task = cfopt.Task(x0, factual, pipeline, cfopt.Epsilon(0.1), L2())
+        rules = cfopt.Rules(problem, factual, cfopt.Epsilon(0.1), dtype=dtype)
+        task = cfopt.Task(rules, cfopt.Space(x0, L2()), module)
         found = AffineMap.of(task)
         there = module.double()(x0.double()).detach().numpy()
     assert np.allclose(x0.double().numpy() @ found.weight.T + found.bias, there, atol=1e-12)

@@ -184,7 +184,7 @@ def test_cuts_that_do_not_belong_to_the_criterion_prove_nothing(criterion, forge
                 done = progress.finished
                 found = None if done is None else done.found & False
                 done = done and replace(
-                    done, x=task.origin, found=found, certificates=(forged(None),) * len(done)
+                    done, x=task.space.origin, found=found, certificates=(forged(None),) * len(done)
                 )
                 yield replace(progress, finished=done)
 

@@ -22,14 +22,14 @@ class RandomShooting(Search):
     seed: int = 0
 
     def steps(self, task: Task) -> Iterator[Progress]:
-        best = task.beginning.clone()
+        best = task.space.beginning.clone()
         loss = torch.full((len(task),), torch.inf, dtype=torch.float64)
         for shot in range(self.shots):
             # One stream for all rows, whichever of them are searched together.
             generator = torch.Generator().manual_seed(self.seed + shot)
             size = self.reach * (shot + 1) / self.shots
             change = torch.randn(best.shape[1:], generator=generator, dtype=best.dtype)
-            at = self._allowed(task, task.beginning + size * change)
+            at = self._allowed(task, task.space.beginning + size * change)
             look = task.look(at)
             better = look.holds & (look.loss.double() < loss)
             best[better], loss[better] = at[better], look.loss.double()[better]
@@ -51,6 +51,6 @@ class RandomShooting(Search):
     @staticmethod
     def _allowed(task: Task, point: Tensor) -> Tensor:
         """Points within the bounds, whole where they must be."""
-        if task.domain is None or task.latent is not None:
+        if task.space.domain is None or task.space.latent is not None:
             return point
-        return task.domain.round(task.domain.clamp(point))
+        return task.space.domain.round(task.space.domain.clamp(point))

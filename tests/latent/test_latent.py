@@ -459,7 +459,8 @@ def test_a_refreshed_surrogate_has_the_true_slopes_of_its_cuts_and_is_nearer_to_
     factual = curved.decide(X0)
     latent = LatentSpace(Squash(6), Squash(6).encode(X0), Sphere(1.0))
     criterion = Absolute(_alternatives(curved)).bind(len(X0), factual)
-    task = cfopt.Task(X0, factual, curved, criterion, cfopt.L2(), latent=latent)
+    rules = cfopt.Rules(curved.problem, factual, criterion)
+    task = cfopt.Task(rules, cfopt.Space(X0, cfopt.L2(), latent=latent), curved.predictor)
     rows, z = np.arange(len(X0)), latent.codes + 0.3
     model = Surrogate(task, curved.costs(X0).detach().numpy(), np.zeros(len(X0)))
     model.measure(rows, latent.codes)

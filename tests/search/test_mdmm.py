@@ -41,14 +41,14 @@ def test_maximising_the_negative_gives_the_same_answers() -> None:
 
 
 def _algorithm_2(
-    pipeline: cfopt.Pipeline, x0: torch.Tensor, alternative: torch.Tensor, knobs: cfopt.MDMM
+    pipeline: cfopt.Pipeline, x0: torch.Tensor, alternative: torch.Tensor, settings: cfopt.MDMM
 ) -> tuple[torch.Tensor | None, list[tuple[float, float, float]]]:
     """The paper's algorithm written out for one absolute task: best x; loss, h, lambda a step."""
     weight, bias = pipeline.predictor.weight.detach(), pipeline.predictor.bias.detach()
     paths = pipeline.problem.decisions()
     x, multiplier, idle = x0.clone(), 0.0, 0
     best_x, best_loss, last, trace = None, float("inf"), float("inf"), []
-    while len(trace) < knobs.max_steps and idle < knobs.patience:
+    while len(trace) < settings.max_steps and idle < settings.patience:
         costs = weight @ x + bias
         direction = alternative - paths[(paths @ costs).argmin()]
         h, loss = float(costs @ direction), float((x - x0) @ (x - x0))
@@ -57,12 +57,12 @@ def _algorithm_2(
         valid = h <= 5e-7 * float((costs * direction).abs().sum())
         if valid and loss < best_loss:
             best_x, best_loss = x, loss
-        if valid and loss < knobs.improvement * last:
+        if valid and loss < settings.improvement * last:
             last, idle = loss, 0
-        elif valid or (found and knobs.counting is cfopt.Counting.ALL_STEPS):
+        elif valid or (found and settings.counting is cfopt.Counting.ALL_STEPS):
             idle += 1
-        gradient = 2 * (x - x0) + (multiplier + knobs.damping * h) * (weight.T @ direction)
-        x, multiplier = x - knobs.step * gradient, multiplier + knobs.step * h
+        gradient = 2 * (x - x0) + (multiplier + settings.damping * h) * (weight.T @ direction)
+        x, multiplier = x - settings.step * gradient, multiplier + settings.step * h
     return best_x, trace
 
 
@@ -73,12 +73,12 @@ def test_every_row_goes_as_the_algorithm_written_out(
 ) -> None:
     x0 = normal(20, 4)
     wanted = another(grid, x0)
-    knobs = cfopt.MDMM(
+    settings = cfopt.MDMM(
         step=0.06, max_steps=400, patience=8, improvement=improvement, counting=counting, trace=True
     )
-    e = cfopt.explain(x0, grid, cfopt.Absolute(wanted), search=knobs)
+    e = cfopt.explain(x0, grid, cfopt.Absolute(wanted), search=settings)
     for row in range(20):
-        best_x, trace = _algorithm_2(grid, x0[row], wanted[row], knobs)
+        best_x, trace = _algorithm_2(grid, x0[row], wanted[row], settings)
         assert len(trace) == e.steps[row]
         assert torch.allclose(e.traces[row], torch.tensor(trace, dtype=torch.float64), atol=1e-9)
         assert (best_x is not None) == e.valid[row]
@@ -175,7 +175,8 @@ def test_a_start_that_explains_is_kept_feasible_by_its_slack(grid: cfopt.Pipelin
     x0 = normal(5, 4)
     factual = grid.decide(x0)
     worst = grid.problem.solve(-grid.costs(x0).detach())
-    task = Task(x0, worst, grid, cfopt.Relative(factual), cfopt.L2())
+    rules = cfopt.Rules(grid.problem, worst, cfopt.Relative(factual))
+    task = Task(rules, cfopt.Space(x0, cfopt.L2()), grid.predictor)
     points = cfopt.MDMM(step=0.02, trace=True).run(task)
     assert points.found.all()
     for trace in points.traces:
@@ -186,7 +187,7 @@ def test_a_start_that_explains_is_kept_feasible_by_its_slack(grid: cfopt.Pipelin
 
 
 @pytest.mark.parametrize(
-    "knobs",
+    "settings",
     [
         {"step": 0},
         {"step": -1},
@@ -200,9 +201,9 @@ def test_a_start_that_explains_is_kept_feasible_by_its_slack(grid: cfopt.Pipelin
         {"step": "0.1"},
     ],
 )
-def test_knobs_out_of_range_are_refused(knobs: dict) -> None:
+def test_settings_out_of_range_are_refused(settings: dict) -> None:
     with pytest.raises(InputError, match="MDMM needs"):
-        cfopt.MDMM(**knobs)
+        cfopt.MDMM(**settings)
 
 
 def test_float32_tasks_reach_the_boundary_too() -> None:

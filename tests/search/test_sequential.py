@@ -140,7 +140,8 @@ def test_solves_and_passes_are_counted() -> None:
     x0 = normal(5, 4)
     factual = pipeline.decide(x0)
     criterion = cfopt.Epsilon(0.3).bind(5, factual)
-    task = cfopt.Task(x0, factual, pipeline, criterion, cfopt.L2())
+    rules = cfopt.Rules(oracle, factual, criterion)
+    task = cfopt.Task(rules, cfopt.Space(x0, cfopt.L2()), predictor)
     solved.clear()
     passed.clear()
     points = cfopt.Sequential(restarts=1, samples=16, starts=2).run(task)
@@ -178,7 +179,7 @@ class _Nothing(cfopt.Search):
         found = none.bool()
         methods = ("nothing",) * len(task)
         points = cfopt.Points(
-            rows, task.origin, found, none + 3, none + 2, none + 1, methods=methods
+            rows, task.space.origin, found, none + 3, none + 2, none + 1, methods=methods
         )
         yield cfopt.Progress(1, 0, len(task), points)
 
@@ -264,7 +265,7 @@ class _Liar(cfopt.Search):
         rows = torch.arange(len(task))
         ones = torch.ones_like(rows)
         yield cfopt.Progress(
-            1, 0, len(task), cfopt.Points(rows, task.origin, ones.bool(), ones, ones, ones)
+            1, 0, len(task), cfopt.Points(rows, task.space.origin, ones.bool(), ones, ones, ones)
         )
 
 

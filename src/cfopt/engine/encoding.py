@@ -45,7 +45,7 @@ def encode(
 ) -> Task:
     """The task in the latent space of a model that fits its contexts."""
     features = outcomes.contexts.features
-    unkept = unkept_limits(features, task.origin[0].numel())
+    unkept = unkept_limits(features, task.space.origin[0].numel())
     if unkept:
         raise InputError(
             f"A latent search cannot keep {unkept}: all of a decoded context may differ from what "
@@ -53,19 +53,19 @@ def encode(
         )
     check_attributes(model)
     usable = outcomes.open_rows()
-    codes = task.origin.new_full((len(task), model.latent_dim), torch.nan)
-    decoded = torch.full_like(task.origin, torch.nan)
-    decision = torch.full_like(task.factual, torch.nan)
+    codes = task.space.origin.new_full((len(task), model.latent_dim), torch.nan)
+    decoded = torch.full_like(task.space.origin, torch.nan)
+    decision = torch.full_like(task.rules.factual, torch.nan)
     if len(usable):
-        check_generative(model, task.origin[usable])
+        check_generative(model, task.space.origin[usable])
         with torch.no_grad():
-            found = model.encode(task.origin[usable])
+            found = model.encode(task.space.origin[usable])
             remade = model.decode(found)
             costs = task.pipeline.predict(remade)
         codes = found.new_full((len(task), model.latent_dim), torch.nan)
         codes[usable], decoded[usable] = found, remade
-        prices = task.pipeline.problem.prices(costs).to("cpu", torch.float64)
-        decision[usable] = task.pipeline.problem.attempt(prices).decisions.to(decision)
+        prices = task.rules.problem.prices(costs).to("cpu", torch.float64)
+        decision[usable] = task.rules.problem.attempt(prices).decisions.to(decision)
         known = (codes[usable], remade.flatten(1), costs)
         lost = ~torch.stack([values.isfinite().all(1) for values in known]).all(0)
         reason = (
@@ -74,7 +74,8 @@ def encode(
         )
         outcomes.reject_each(dict.fromkeys(usable[lost].tolist(), reason))
     outcomes.begin(Codes(codes, codes.clone(), decoded, decision))
-    proximity = task.proximity
+    proximity = task.space.proximity
     if isinstance(proximity, Latent):
         proximity = proximity.bind(codes)
-    return replace(task, proximity=proximity, latent=LatentSpace(model, codes, plausibility))
+    latent = LatentSpace(model, codes, plausibility)
+    return replace(task, space=replace(task.space, proximity=proximity, latent=latent))

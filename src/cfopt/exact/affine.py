@@ -110,7 +110,7 @@ class AffineMap:
 
     @classmethod
     def _by_probes(cls, task: Task, prices: Callable[[Tensor], Array]) -> AffineMap:
-        shape = task.origin.shape[1:]
+        shape = task.space.origin.shape[1:]
         size = math.prod(shape)
         bias = prices(torch.zeros((1, *shape), dtype=torch.float64))[0]
         columns = []
@@ -123,7 +123,7 @@ class AffineMap:
 
     @classmethod
     def _by_jacobian(cls, task: Task) -> AffineMap:
-        x = task.origin[:1].detach().clone().requires_grad_()
+        x = task.space.origin[:1].detach().clone().requires_grad_()
         with torch.enable_grad():
             prices = task.prices(x)[0]
             rows = [torch.autograd.grad(price, x, retain_graph=True)[0] for price in prices]
@@ -133,8 +133,8 @@ class AffineMap:
 
     def _check(self, task: Task) -> None:
         """Raise an error where the contexts themselves refute that a declared map is affine."""
-        known = task.origin.flatten(1).isfinite().all(1)
-        x = torch.cat([task.origin[known], 2 * task.origin[known], -task.origin[known]])
+        known = task.space.origin[task.space.origin.flatten(1).isfinite().all(1)]
+        x = torch.cat([known, 2 * known, -known])
         with torch.no_grad():
             there = task.prices(x).double().cpu().numpy()
         flat = x.flatten(1).double().cpu().numpy()
@@ -150,7 +150,7 @@ class AffineMap:
 
 def _in_double(task: Task) -> Callable[[Tensor], Array] | None:
     """Turned prices as a function in float64, if the predictor or a copy of it can give them."""
-    predictor, origin = task.pipeline.predictor, task.origin
+    predictor, origin = task.predictor, task.space.origin
     if origin.dtype != torch.float64:
         if not isinstance(predictor, nn.Module):
             return None
@@ -159,7 +159,7 @@ def _in_double(task: Task) -> Callable[[Tensor], Array] | None:
 
     def prices(x: Tensor) -> Array:
         with torch.no_grad():
-            return task.turned(predictor(x.to(origin))).cpu().numpy()
+            return task.rules.turned(predictor(x.to(origin))).cpu().numpy()
 
     try:
         return prices if prices(origin[:1]).dtype == np.float64 else None

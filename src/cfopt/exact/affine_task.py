@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from cfopt._typing import Array
-from cfopt.engine.task import TOLERANCE, Task
+from cfopt.engine.rules import TOLERANCE
+from cfopt.engine.task import Task
 from cfopt.exact.affine import AffineMap, is_affine
 from cfopt.exact.decision_table import DOUBT, EPS, NOISE, DecisionTable
 from cfopt.exact.geometry import Euclidean, Grid, HalfSpaces, Leeway, Norm, System, Taxicab
@@ -32,11 +33,11 @@ class AffineTask:
 
     def __init__(self, task: Task) -> None:
         found = AffineMap.of(task)
-        self.task = task.on_host()
-        self.shape = task.origin.shape[1:]
-        self.origin: Array = task.origin.flatten(1).double().cpu().numpy()
-        self.scale = task.proximity.units(self.origin.shape[1])
-        self.norm = _NORMS[type(task.proximity)]
+        self.rules, self.space = task.rules.on_host(), task.space
+        self.shape = task.space.origin.shape[1:]
+        self.origin: Array = task.space.origin.flatten(1).double().cpu().numpy()
+        self.scale = task.space.proximity.units(self.origin.shape[1])
+        self.norm = _NORMS[type(task.space.proximity)]
         self.slopes: Array = found.weight * self.scale  # V, (m, p)
         self._steepness: Array = np.abs(self.slopes)
         self._steepest: Array = self._steepness.max(axis=0)
@@ -44,23 +45,23 @@ class AffineTask:
         #: What prices are sums of, which says how exactly they are known; (B, m).
         self._weight, self._constant = np.abs(found.weight).T, np.abs(found.bias)
         self.sizes: Array = np.abs(self.origin) @ self._weight + self._constant
-        self.eps = float(torch.finfo(task.origin.dtype).eps)
-        criterion, factual = self.task.criterion, self.task.factual
+        self.eps = float(torch.finfo(task.space.origin.dtype).eps)
+        criterion, factual = self.rules.criterion, self.rules.factual
         self._anchor: Array = criterion.anchor(factual).numpy()
-        self._pivot: Array = criterion.pivot(factual).numpy()
+        self._pivot: Array = self.rules.pivot.numpy()
         self._factual: Array = factual.numpy()
         self._listing: DecisionTable | None = None
         self._box: tuple[Array, Array] | None = None
         self._sums: tuple[Array, Array, Array] | None = None
-        if task.domain is not None:
+        if (domain := task.space.domain) is not None:
             # The origin is allowed, whatever rounding says.
-            lower = task.domain.lower.double().cpu().numpy() - self.origin
-            upper = task.domain.upper.double().cpu().numpy() - self.origin
+            lower = domain.lower.double().cpu().numpy() - self.origin
+            upper = domain.upper.double().cpu().numpy() - self.origin
             self._box = (
                 np.minimum(lower / self.scale, 0.0),
                 np.maximum(upper / self.scale, 0.0),
             )
-            self._sums = task.domain.sums()
+            self._sums = domain.sums()
 
     def __len__(self) -> int:
         return len(self.origin)
@@ -68,20 +69,21 @@ class AffineTask:
     @staticmethod
     def refusal(task: Task) -> str:
         """Why a task cannot be treated exactly, or ""."""
-        if task.latent is not None:
+        if task.space.latent is not None:
             return "codes are searched, not contexts (use LatentSequential() or MDMM())"
-        if not is_affine(task.pipeline.predictor):
+        if not is_affine(task.predictor):
             return (
                 "the predictor is not known to be affine (use Sequential() or MDMM(), or wrap it "
                 "in cfopt.Affine if it is)"
             )
-        if type(task.proximity) not in _NORMS:
-            return f"the proximity is {type(task.proximity).__name__}, and needs to be L2 or L1"
-        size = task.origin[0].numel()
-        if task.domain is not None and size > _MOST_LIMITED:
+        proximity = type(task.space.proximity)
+        if proximity not in _NORMS:
+            return f"the proximity is {proximity.__name__}, and needs to be L2 or L1"
+        size = task.space.origin[0].numel()
+        if task.space.domain is not None and size > _MOST_LIMITED:
             return f"{size} features with limits are more than {_MOST_LIMITED}; use MDMM()"
-        if not task.criterion.multiples:
-            return f"{type(task.criterion).__name__} is not given as linear inequalities"
+        if not task.rules.criterion.multiples:
+            return f"{type(task.rules.criterion).__name__} is not given as linear inequalities"
         return ""
 
     def prices(self, rows: list[int], u: Array) -> Tensor:
@@ -95,7 +97,7 @@ class AffineTask:
 
     def multiples(self, quantifier: Quantifier) -> tuple[float, ...]:
         """The criterion's multiples of y, as in `Criterion.multiples`."""
-        return self.task.criterion.multiples.get(quantifier, ())
+        return self.rules.criterion.multiples.get(quantifier, ())
 
     def ends(self, row: int) -> list[Array]:
         """What is added to the multiples of y: the anchor and, with a margin, the pivot.
@@ -103,9 +105,9 @@ class AffineTask:
         A margin, `h + margin |<theta, y>| <= 0` with the pivot y, is two inequalities, since the
         size of a number is the larger of it and its negative.
         """
-        if self.task.margin == 0:
+        if self.rules.margin == 0:
             return [self._anchor[row]]
-        extra = self.task.margin * self._pivot[row]
+        extra = self.rules.margin * self._pivot[row]
         return [self._anchor[row] + extra, self._anchor[row] - extra]
 
     def directions(self, row: int, quantifier: Quantifier, decisions: Array) -> Array:
@@ -140,7 +142,7 @@ class AffineTask:
     @property
     def exact_decisions(self) -> bool:
         """Whether decisions are known without error: binary or listed ones are."""
-        return self.task.pipeline.problem.ranks_decisions
+        return self.rules.problem.ranks_decisions
 
     def weights(self, row: int, quantifier: Quantifier, decisions: Array) -> Array:
         """By how much of each price an inequality can be about: `(K, m) -> (K C, m)`.
@@ -156,7 +158,7 @@ class AffineTask:
         if quantifier is Quantifier.EVERY:
             known = (decisions, self._anchor[row], self._pivot[row], self._factual[row])
             largest = max(float(np.abs(entries).max(initial=0.0)) for entries in known)
-            reach = 1.0 if self.task.pipeline.problem.binary else 2 * largest
+            reach = 1.0 if self.rules.problem.binary else 2 * largest
             sizes = np.full_like(sizes, reach)
         parts = np.full(len(multiples), np.abs(multiples).max())[:, None] * sizes[:, None]
         ends = np.abs(np.stack(self.ends(row)))
@@ -169,7 +171,7 @@ class AffineTask:
         decisions that are not known exactly may break what they stand for: `(C, m) -> Leeway`.
         """
         granted = TOLERANCE + (0.0 if self.exact_decisions else FEASIBILITY_TOLERANCE)
-        known, total = self.task.rounding, weights.sum(axis=1)
+        known, total = self.rules.rounding, weights.sum(axis=1)
         prices = np.abs(self.prices0[row])
         return Leeway(
             granted * (weights @ prices) + known * prices.max() * total,
@@ -192,7 +194,7 @@ class AffineTask:
 
     def grid(self, row: int) -> Grid | None:
         """Which entries of a row's context are whole numbers."""
-        domain = self.task.domain
+        domain = self.space.domain
         if domain is None or not domain.discrete:
             return None
         return Grid(self.origin[row], self.scale, domain.limits.integer)
@@ -200,20 +202,20 @@ class AffineTask:
     def listing(self, limit: int) -> DecisionTable | None:
         """Every decision, if there are no more than `limit`."""
         if self._listing is None:
-            listed = self.task.pipeline.problem.decisions(limit)
+            listed = self.rules.problem.decisions(limit)
             self._listing = None if listed is None else DecisionTable(self, listed.numpy())
         return self._listing
 
     def contexts(self, rows: list[int], u: Array) -> Tensor:
         """The contexts after changes, whole numbers made whole: `(R, p) -> (R, ...)`."""
-        task = self.task
+        origin, domain = self.space.origin, self.space.domain
         flat = torch.from_numpy(self.origin[rows] + self.scale * u)
-        x = flat.reshape(-1, *self.shape).to(task.origin)
+        x = flat.reshape(-1, *self.shape).to(origin)
         # What did not move keeps its last bit.
         still = torch.from_numpy(u == 0).reshape(x.shape).to(x.device)
-        x = torch.where(still, task.origin[rows], x)
-        if task.domain is not None:
-            domain = task.domain[torch.tensor(rows, dtype=torch.long, device=x.device)]
+        x = torch.where(still, origin[rows], x)
+        if domain is not None:
+            domain = domain[torch.tensor(rows, dtype=torch.long, device=x.device)]
             x = domain.clamp(x)
             x = domain.round(x) if domain.discrete else x
         return x

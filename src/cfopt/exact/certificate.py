@@ -143,16 +143,16 @@ class CutProof(Certificate):
     @staticmethod
     def _belongs(cut: Cut, model: AffineTask, row: int, some: Array | None) -> bool:
         """Whether the criterion implies a cut, if its decision is feasible."""
-        task = model.task
+        rules = model.rules
         if cut.ray:
-            return task.pipeline.problem.recedes(cut.decision)
+            return rules.problem.recedes(cut.decision)
         if cut.quantifier is Quantifier.GIVEN:
-            return np.array_equal(cut.decision, task.factual[row].numpy())
+            return np.array_equal(cut.decision, rules.factual[row].numpy())
         if cut.quantifier is Quantifier.SOME:
             return some is not None and np.array_equal(cut.decision, some)
         # With a margin, the alternative need not win against itself.
-        own = task.criterion.pivot(task.factual)[row].numpy()
-        contrast = task.criterion.contrasts and task.margin > 0
+        own = rules.pivot[row].numpy()
+        contrast = rules.criterion.contrasts and rules.margin > 0
         return not (contrast and np.array_equal(cut.decision, own))
 
     def decisions(self) -> list[Array]:
@@ -177,7 +177,7 @@ class CutProof(Certificate):
         owners = [k for k, cut in enumerate(self.cuts) for _ in cut.directions(model, row)]
         used = sorted({owners[k] for k in np.flatnonzero(rows[first:])})
         used = [k for k in used if not self.cuts[k].ray]
-        domain = model.task.domain
+        domain = model.space.domain
         limits: list[str] = []
         locked: list[str] = []
         if domain is not None:
@@ -237,7 +237,7 @@ class ListProof(Certificate):
         limits = dict.fromkeys(limit for clash in clashes for limit in clash.limits)
         locked = dict.fromkeys(name for clash in clashes for name in clash.locked)
         radius = min((clash.radius for clash in clashes), default=np.inf)
-        listing, domain = model.listing(self.limit), model.task.domain
+        listing, domain = model.listing(self.limit), model.space.domain
         if listing is not None and domain is not None:
             for j in listing.held(row):
                 group = locked if domain.limits.immutable[j] else limits

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cfopt.engine.rules import Rules
 from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.certificate import Certificate, Clash
@@ -45,7 +46,7 @@ def verify(task: Task, x: Tensor) -> Verdict:
     """
     with torch.no_grad():
         costs = task.pipeline.predict(x).to("cpu", torch.float64)
-    host = task.on_host()
+    host = task.rules.on_host()
     prices = host.turned(costs)
     solved = host.optimum(prices, task.recall)
     rival = host.rival(prices, solved)
@@ -63,8 +64,8 @@ def verify(task: Task, x: Tensor) -> Verdict:
                 "the criterion seems to hold, but the solver's answer is only known to be within "
                 f"{float(rival.shortfall[row]):.3g} of the best value; ask it for a smaller gap"
             )
-    if task.domain is not None:
-        faults = enumerate(task.domain.faults(x))
+    if task.space.domain is not None:
+        faults = enumerate(task.space.domain.faults(x))
         failures |= {row: f"the context is not allowed: {fault}" for row, fault in faults if fault}
     valid = judged.holds.clone()
     valid[list(failures)] = False
@@ -101,7 +102,7 @@ def recheck(task: Task, certificates: Sequence[Certificate | None]) -> Proof:
     if not given or AffineTask.refusal(task):
         return Proof(bound, clashes)
     model = AffineTask(task)
-    problem = model.task.pipeline.problem
+    problem = model.rules.problem
     for row, proof in given.items():
         decisions = proof.decisions()
         if decisions and problem.audit(np.stack(decisions)):
@@ -112,19 +113,19 @@ def recheck(task: Task, certificates: Sequence[Certificate | None]) -> Proof:
     return Proof(bound, clashes)
 
 
-def _doubtful(task: Task, prices: Tensor, solved: Solved) -> dict[int, str]:
+def _doubtful(rules: Rules, prices: Tensor, solved: Solved) -> dict[int, str]:
     """Rows whose optimum cannot be one, where the criterion depends on it."""
-    if not task.calls_solver:
+    if not rules.calls_solver:
         return {}
-    doubts = task.pipeline.problem.audit(solved.decisions.numpy())
+    doubts = rules.problem.audit(solved.decisions.numpy())
     # To within its tolerance a decision is the same, and may be better or worse by as much.
     blur = FEASIBILITY_TOLERANCE * (prices.abs() * solved.decisions.abs().clamp(min=1)).sum(1)
     if solved.shortfall is not None:
         blur = blur.maximum(solved.shortfall)
-    if task.pipeline.problem.binary:
+    if rules.problem.binary:
         blur = torch.zeros_like(blur)
-    for decision in (task.factual, task.criterion.pivot(task.factual)):
-        beaten = task.beats(prices, decision, solved.decisions, blur)
+    for decision in (rules.factual, rules.pivot):
+        beaten = rules.beats(prices, decision, solved.decisions, blur)
         doubts |= dict.fromkeys(
             beaten.nonzero().flatten().tolist(),
             "the solver's answer is worse than a decision known to be feasible",

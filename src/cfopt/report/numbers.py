@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from cfopt.drawing.elements import quiet
-from cfopt.engine.task import TOLERANCE
+from cfopt.engine.rules import TOLERANCE
 
 #: Significant digits: the usual number, and the most where fewer would hide a difference.
 _USUAL, _MOST = 4, 9

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from cfopt.drawing.panel import host, prices
-from cfopt.engine.task import TOLERANCE
+from cfopt.engine.rules import TOLERANCE
 from cfopt.errors import InputError
 from cfopt.names import counted, listing
 from cfopt.problems.base import same_decision

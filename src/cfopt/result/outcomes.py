@@ -111,7 +111,7 @@ class RowOutcomes:
         """The finished explanation."""
         asked = replace(
             question,
-            criterion=task.criterion,
+            criterion=task.rules.criterion,
             features=self.contexts.features,
             generative=None,
             reference=None,
@@ -137,7 +137,7 @@ class RowOutcomes:
             **numbers,
             method=tuple(self._methods),
             clash=tuple(self._clashes.get(row) for row in range(len(x))),
-            factual=task.factual,
+            factual=task.rules.factual,
             costs_before=self.costs,
             asked=asked,
             sense=self.problem.sense,

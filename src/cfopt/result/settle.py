@@ -22,15 +22,15 @@ def settle_at_start(outcomes: RowOutcomes, task: Task) -> None:
     if not len(rows):
         return
     start = task[rows]
-    verdict = verify(start, start.origin)
-    same = same_decision(start.criterion.pivot(start.factual), start.factual).tolist()
+    verdict = verify(start, start.space.origin)
+    same = same_decision(start.rules.pivot, start.rules.factual).tolist()
     for i in verdict.valid.nonzero().flatten().tolist():
-        reason = start.criterion.answer(bool(verdict.tie[i]), bool(verdict.unbeaten[i]))
-        if same[i] and start.criterion.contrasts:
+        reason = start.rules.criterion.answer(bool(verdict.tie[i]), bool(verdict.unbeaten[i]))
+        if same[i] and start.rules.criterion.contrasts:
             reason = "the alternative is the factual decision"
         outcomes.settle(int(rows[i]), Status.ALREADY_VALID, f"nothing to change: {reason}")
     nothing = torch.zeros(len(rows), dtype=torch.float64)
-    outcomes.record(rows, start.origin, nothing, verdict)
+    outcomes.record(rows, start.space.origin, nothing, verdict)
 
 
 def settle(outcomes: RowOutcomes, task: Task, rows: Tensor, points: Points, unproved: str) -> None:
@@ -44,30 +44,32 @@ def settle(outcomes: RowOutcomes, task: Task, rows: Tensor, points: Points, unpr
         unproved: why nothing is proved about nearer contexts, to follow an answer; or "".
     """
     with torch.no_grad():
-        x = task.context(points.x)
+        x = task.space.context(points.x)
     verdict = verify(task, x)
     proof = recheck(task, points.certificates).without(verdict.valid)
-    loss = task.loss(points.x)
+    loss = task.space.loss(points.x)
     optimal = is_optimal(loss, proof.bound.to(loss)).tolist()
     valid, tie, steps = verdict.valid.tolist(), verdict.tie.tolist(), points.steps.tolist()
     violation, unbeaten = verdict.violation.tolist(), verdict.unbeaten.tolist()
-    moved, problem = [""] * len(rows), task.pipeline.problem
+    rules, moved = task.rules, [""] * len(rows)
     if outcomes.codes is not None:
-        model_alone = outcomes.codes[rows].moved(task.factual).tolist()
+        model_alone = outcomes.codes[rows].moved(rules.factual).tolist()
         moved = [BY_THE_MODEL if alone else "" for alone in model_alone]
     for i, row in enumerate(rows.tolist()):
         if valid[i]:
-            what = task.criterion.answer(tie[i], unbeaten[i])
+            what = rules.criterion.answer(tie[i], unbeaten[i])
             how_near = nearness(float(loss[i]), float(proof.bound[i]), optimal[i]) or unproved
             outcomes.settle(row, Status.VALID, what + how_near + moved[i])
             continue
         if i in proof.clashes:
-            limited = task.domain is not None
-            why = impossible(problem, task.criterion, task.margin, proof.clashes[i], limited)
+            limited = task.space.domain is not None
+            why = impossible(
+                rules.problem, rules.criterion, rules.margin, proof.clashes[i], limited
+            )
             outcomes.settle(row, Status.PROVED_INFEASIBLE, why)
             continue
         lacking = verdict.failures.get(i)
-        lacking = lacking or miss(task.criterion, task.margin, violation[i], problem.sense)
+        lacking = lacking or miss(rules.criterion, rules.margin, violation[i], rules.problem.sense)
         note = f" ({points.notes[i]})" if points.notes[i] else ""
         taken = counted(steps[i], "step")
         outcomes.settle(

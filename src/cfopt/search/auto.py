@@ -49,7 +49,7 @@ class Auto(Search):
 
     def plan(self, task: Task) -> Fallback:
         """What is tried, in this order."""
-        if task.latent is not None:
+        if task.space.latent is not None:
             return Fallback((self.mdmm if self.latent.refusal(task) else self.latent,))
         exact = (ClosedForm(), self.cutting_plane, self.enumeration)
         chosen = [search for search in exact if not search.refusal(task)][:1]

@@ -34,14 +34,14 @@ class ClosedForm(Search):
     def refusal(self, task: Task) -> str:
         """Needs an affine predictor and a criterion about the factual decision alone."""
         reason = AffineTask.refusal(task)
-        if not reason and set(task.criterion.multiples) != {Quantifier.GIVEN}:
+        if not reason and set(task.rules.criterion.multiples) != {Quantifier.GIVEN}:
             return "its criterion involves more than the factual decision; use Auto()"
         return reason
 
     def steps(self, task: Task) -> Iterator[Progress]:
         """All rows in one step."""
         self.check(task)
-        if task.domain is not None or task.margin > 0:
+        if task.space.domain is not None or task.rules.margin > 0:
             for progress in CuttingPlane().steps(task):
                 done = progress.finished
                 named = done and replace(done, methods=("closed form",) * len(done))
@@ -52,7 +52,7 @@ class ClosedForm(Search):
 
 def _project(task: Task) -> Points:
     model = AffineTask(task)
-    factual = model.task.factual.numpy()
+    factual = model.rules.factual.numpy()
     cuts = [Cut(decision, Quantifier.GIVEN) for decision in factual]
     found = [model.cut(row, cut.directions(model, row)) for row, cut in enumerate(cuts)]
     normals, limits, rounding = (
@@ -77,11 +77,11 @@ def _project(task: Task) -> Points:
         change[every, steepest] = step
         steep = np.divide(length, np.abs(slope), where=reachable, out=np.zeros_like(excess))
         multipliers = np.where(reachable, steep, multipliers)
-    solved = torch.from_numpy(reachable | (excess == 0)).to(task.origin.device)
+    solved = torch.from_numpy(reachable | (excess == 0)).to(task.space.origin.device)
     proofs = [CutProof((cut,), Leaf(multipliers[k : k + 1])) for k, cut in enumerate(cuts)]
-    none = torch.zeros(len(task), dtype=torch.long, device=task.origin.device)
+    none = torch.zeros(len(task), dtype=torch.long, device=task.space.origin.device)
     return Points(
-        rows=torch.arange(len(task), device=task.origin.device),
+        rows=task.row_numbers,
         x=model.contexts(list(range(len(task))), change),
         found=solved,
         steps=none + 1,

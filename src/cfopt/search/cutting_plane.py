@@ -13,7 +13,8 @@ from torch import Tensor
 from cfopt import registry
 from cfopt._typing import Array
 from cfopt.engine.progress import Points, Progress
-from cfopt.engine.task import TOLERANCE, Task
+from cfopt.engine.rules import TOLERANCE, Rules
+from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.certificate import Cut
 from cfopt.names import counted
@@ -66,7 +67,7 @@ class CuttingPlane(Search):
     def refusal(self, task: Task) -> str:
         """Needs an affine predictor, and a criterion about the factual or every decision."""
         reason = AffineTask.refusal(task)
-        multiples = task.criterion.multiples
+        multiples = task.rules.criterion.multiples
         if reason or Quantifier.SOME not in multiples:
             return reason
         if Quantifier.EVERY in multiples and _idles(task):
@@ -93,22 +94,22 @@ class _Run:
     """The rows still running, each with its master."""
 
     def __init__(self, task: Task, deadline: float) -> None:
-        self.model = AffineTask(task)
-        problem = task.pipeline.problem
+        self.model, self.predict = AffineTask(task), task.pipeline.predict
+        problem = task.rules.problem
         # While a solution within the gap still cuts, a proven optimum is not needed.
         exact = problem.exact() is problem
         self.proven = dict.fromkeys(range(len(task)), exact)
-        self.quick = replace(self.model.task, pipeline=task.pipeline)
+        self.quick = replace(self.model.rules, problem=problem)
         self.rows = list(range(len(task)))
         self.u: Array = np.zeros_like(self.model.origin)
         self.solves = np.zeros(len(task), dtype=np.int64)
         self.cuts = {row: CutRow(self.model, row, deadline) for row in self.rows}
-        factual = self.model.task.factual.numpy()
+        rules = self.model.rules
+        factual = rules.factual.numpy()
         self.kind = Quantifier.EVERY if self.model.multiples(Quantifier.EVERY) else Quantifier.GIVEN
         # With a margin, what the alternative must beat are the other decisions only.
-        task = self.model.task
-        own = same_decision(task.criterion.pivot(task.factual), task.factual).numpy()
-        skipped = own & (task.margin > 0) & task.criterion.contrasts
+        own = same_decision(rules.pivot, rules.factual).numpy()
+        skipped = own & (rules.margin > 0) & rules.criterion.contrasts
         for row, cuts in self.cuts.items():
             if not skipped[row]:
                 cuts.add(Cut(factual[row], self.kind))
@@ -153,18 +154,18 @@ class _Run:
         for proven in (False, True):
             part = [i for i, row in enumerate(rows) if self.proven[row] is proven]
             if part:
-                base = self.model.task if proven else self.quick
+                base = self.model.rules if proven else self.quick
                 self._judge(base, [rows[i] for i in part], prices[part], ended, found)
 
     def _judge(
-        self, base: Task, rows: list[int], prices: Tensor, ended: dict[int, str], found: set[int]
+        self, base: Rules, rows: list[int], prices: Tensor, ended: dict[int, str], found: set[int]
     ) -> None:
-        task = base[torch.tensor(rows)]
-        rival = task.rival(prices)
-        self.solves[rows] += int(task.calls_solver)
-        judged = task.judge(prices, rival.decisions, _WORTH_A_CUT)
-        good = task.judge(prices, rival.decisions, TOLERANCE / 2, rival.shortfall).holds.tolist()
-        bad = base.pipeline.problem.audit(rival.decisions.numpy()) if task.calls_solver else {}
+        rules = base[torch.tensor(rows)]
+        rival = rules.rival(prices)
+        self.solves[rows] += int(rules.calls_solver)
+        judged = rules.judge(prices, rival.decisions, _WORTH_A_CUT)
+        good = rules.judge(prices, rival.decisions, TOLERANCE / 2, rival.shortfall).holds.tolist()
+        bad = base.problem.audit(rival.decisions.numpy()) if rules.calls_solver else {}
         for i, row in enumerate(rows):
             if i in rival.failures:
                 self._follow_ray(row, prices[i], rival.failures[i], ended)
@@ -188,7 +189,7 @@ class _Run:
 
     def _follow_ray(self, row: int, prices: Tensor, reason: str, ended: dict[int, str]) -> None:
         """Where the best value is unbounded no plan is best: the direction becomes a cut."""
-        problem = self.model.task.pipeline.problem
+        problem = self.model.rules.problem
         ray = problem.ray(problem.sense.sign * prices.numpy())
         cut = None if ray is None else Cut(ray, Quantifier.EVERY, ray=True)
         if cut is None or self.cuts[row].knows(cut):
@@ -202,7 +203,7 @@ class _Run:
         Only where prices are small beside what they are sums of can it make a difference that
         verification does not grant; only a solve can say.
         """
-        if not rows or self.model.task.origin.dtype == torch.float64:
+        if not rows or self.model.space.origin.dtype == torch.float64:
             return []
         prices = np.abs(self.model.prices(rows, self.u[rows]).numpy()).max(axis=1)
         small = self.model.sizes_at(rows, self.u[rows]).max(axis=1) > _CANCELLED * prices
@@ -212,7 +213,7 @@ class _Run:
     def _deployed_prices(self, x: Tensor) -> Tensor:
         """The prices of contexts as the predictor gives them, in float64 on the host."""
         with torch.no_grad():
-            return self.quick.turned(self.quick.pipeline.predict(x).to("cpu", torch.float64))
+            return self.quick.turned(self.predict(x).to("cpu", torch.float64))
 
     def _look_beyond(self, rows: list[int]) -> set[int]:
         """For rows that are out of time: the nearest valid context a bit farther out, if any."""
@@ -237,15 +238,15 @@ class _Run:
         """Take changes for those of the rows for which they are valid, and say which."""
         if not rows:
             return set()
-        task = self.model.task[torch.tensor(rows)]
+        rules = self.model.rules[torch.tensor(rows)]
         x = self.model.contexts(rows, u)
         flat = x.flatten(1).double().cpu().numpy()
         change = (flat - self.model.origin[rows]) / self.model.scale
         prices = self._deployed_prices(x)
-        rival = task.rival(prices)
-        self.solves[rows] += int(task.calls_solver)
-        good = task.judge(prices, rival.decisions, TOLERANCE / 2, rival.shortfall).holds
-        good &= task.allows(x).cpu()
+        rival = rules.rival(prices)
+        self.solves[rows] += int(rules.calls_solver)
+        good = rules.judge(prices, rival.decisions, TOLERANCE / 2, rival.shortfall).holds
+        good &= self.model.space[torch.tensor(rows)].allows(x).cpu()
         good[list(rival.failures)] = False
         moved = {rows[i]: change[i] for i in good.nonzero().flatten().tolist()}
         for row, place in moved.items():
@@ -258,7 +259,7 @@ class _Run:
             return None
         done = sorted(ended)
         self.rows = [row for row in self.rows if row not in ended]
-        device = self.model.task.origin.device
+        device = self.model.space.origin.device
         count = torch.tensor(done, dtype=torch.long, device=device)
         return Points(
             rows=count,
@@ -275,5 +276,5 @@ class _Run:
 
 def _idles(task: Task) -> bool:
     """Whether doing nothing is feasible, so that the best value is never above 0."""
-    problem = task.pipeline.problem
+    problem = task.rules.problem
     return not problem.explain_faults(torch.zeros((1, problem.num_columns)))[0]

@@ -26,9 +26,9 @@ class DryRun(Search):
     def steps(self, task: Task) -> Iterator[Progress]:
         """One report, of all rows."""
         self.of.check(task)
-        if isinstance(task.pipeline.predictor, Affine):
+        if isinstance(task.predictor, Affine):
             AffineMap.of(task)  # raises where the contexts refute the declaration
-        count = len(task)
-        none = torch.zeros(count, dtype=torch.long, device=task.home.device)
-        rows = torch.arange(count, device=task.home.device)
-        yield Progress(0, 0, count, Points(rows, task.home, none.bool(), none, none, none))
+        rows = task.row_numbers
+        none = torch.zeros_like(rows)
+        points = Points(rows, task.space.home, none.bool(), none, none, none)
+        yield Progress(0, 0, len(task), points)

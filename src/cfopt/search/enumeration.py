@@ -12,7 +12,8 @@ import torch
 from cfopt import registry
 from cfopt._typing import Array
 from cfopt.engine.progress import Points, Progress
-from cfopt.engine.task import TOLERANCE, Task
+from cfopt.engine.rules import TOLERANCE
+from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.certificate import Certificate, Cut, CutProof, ListProof
 from cfopt.question.quantifier import Quantifier
@@ -56,16 +57,16 @@ class Enumeration(Search):
         reason = AffineTask.refusal(task)
         if reason:
             return reason
-        if Quantifier.SOME not in task.criterion.multiples:
+        if Quantifier.SOME not in task.rules.criterion.multiples:
             return "its criterion asks for every decision; use CuttingPlane() or Auto()"
-        problem = task.pipeline.problem
+        problem = task.rules.problem
         listed = problem.decisions(self.max_decisions)
         if listed is None:
             return (
                 f"the decisions of {type(problem).__name__} are more than {self.max_decisions} or "
                 "cannot be listed; use Sequential(), MDMM() or Auto()"
             )
-        size = task.origin[0].numel()
+        size = task.space.origin[0].numel()
         if len(listed) * size > _NUMBERS:
             return f"{len(listed)} decisions times {size} features are too many; use MDMM()"
         return ""
@@ -146,13 +147,12 @@ class _Row:
 
     def _holds(self, change: Array) -> bool:
         """Whether the whole criterion holds after a change."""
-        row = torch.tensor([self.row])
-        task = self.model.task[row]
+        rules = self.model.rules[torch.tensor([self.row])]
         prices = self.model.prices([self.row], change[None])
-        return bool(task.judge(prices, task.optimum(prices).decisions, TOLERANCE / 2).holds)
+        return bool(rules.judge(prices, rules.optimum(prices).decisions, TOLERANCE / 2).holds)
 
     def _points(self, proof: Certificate, note: str) -> Points:
-        device = self.model.task.origin.device
+        device = self.model.space.origin.device
         looked = torch.tensor([max(1, len(self.proofs))], device=device)
         return Points(
             rows=torch.tensor([self.row], device=device),

@@ -47,7 +47,7 @@ class Fallback(Search):
 
         Claims are verified before a row is regarded as answered.
         """
-        rows = torch.arange(len(task), device=task.origin.device)
+        rows = task.row_numbers
         before: _Pending | None = None
         step = 0
         began = time.monotonic()
@@ -91,7 +91,7 @@ class _Pending:
         """Verify what a search returns, numbered as in its own task."""
         rows = rows[points.rows]
         with torch.no_grad():
-            x = task.context(points.x)
+            x = task.space.context(points.x)
         verdict = verify(task[rows], x)
         valid = verdict.valid.to(points.found.device)
         known = replace(points, rows=rows, found=points.found & valid)
@@ -145,7 +145,7 @@ class Refined(Search):
 
     Arguments:
         search: the search that finds.
-        by: the search that improves, from `task.start`.
+        by: the search that improves, from `task.space.start`.
     """
 
     search: Search
@@ -170,13 +170,13 @@ class Refined(Search):
         if not sum(map(len, found)):
             return
         first = Points.gather(found)
-        polished = self.by.run(replace(task[first.rows], start=first.x))
+        polished = self.by.run(task[first.rows].starting_at(first.x))
         part = task[first.rows]
-        losses = [part.loss(points.x) for points in (first, polished)]
+        losses = [part.space.loss(points.x) for points in (first, polished)]
         nearer = polished.found & (losses[1] < losses[0])
         # What was found stays the answer until a nearer one is verified.
         with torch.no_grad():
-            nearer &= verify(part, part.context(polished.x)).valid.to(nearer.device)
+            nearer &= verify(part, part.space.context(polished.x)).valid.to(nearer.device)
         shape = (-1, *[1] * (first.x.ndim - 1))
         methods = zip(first.methods, nearer.tolist(), strict=True)
         finished = replace(

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from cfopt import registry
 from cfopt.engine.progress import Moving, Points, Progress
-from cfopt.engine.task import TOLERANCE, Task
+from cfopt.engine.rules import TOLERANCE
+from cfopt.engine.task import Task
 from cfopt.errors import InputError
 from cfopt.problems.base import TIME_IS_UP
 from cfopt.search.base import Search, check_time_limit
@@ -115,14 +116,14 @@ class MDMM(Search):
 class _Run:
     """The state of the rows still running; every tensor has one row for each of them."""
 
-    def __init__(self, knobs: MDMM, task: Task) -> None:
-        count, device, dtype = len(task), task.origin.device, task.origin.dtype
-        self.knobs = knobs
+    def __init__(self, settings: MDMM, task: Task) -> None:
+        count, device, dtype = len(task), task.space.origin.device, task.space.origin.dtype
+        self.settings = settings
         self.task = task
-        self.rows = torch.arange(count, device=device)
-        self.x = task.beginning.detach().clone()
+        self.rows = task.row_numbers
+        self.x = task.space.beginning.detach().clone()
         # Whole numbers are judged where they are rounded to, beside the relaxed context.
-        self.looks = 2 if task.domain is not None and task.domain.discrete else 1
+        self.looks = 2 if task.space.domain is not None and task.space.domain.discrete else 1
         # In float32 the multiplier would stop growing as soon as gamma h falls below its last bit,
         # and with it the search a hair away from the boundary. (Apple's GPUs have no float64.)
         precise = torch.float64 if device.type != "mps" else dtype
@@ -135,16 +136,16 @@ class _Run:
 
     def advance(self, k: int, late: bool = False) -> Points | None:
         """Take step k, the last if it is late; return the rows that end with it, if any."""
-        task, knobs = self.task, self.knobs
+        task, settings = self.task, self.settings
         point = self.x.requires_grad_()
         with torch.enable_grad():  # whatever mode the caller is in
-            x = task.context(point)
+            x = task.space.context(point)
             prices = task.prices(x)
         values = prices.detach()
-        rival = task.rival(values)
+        rival = task.rules.rival(values)
         # Half of what verification grants, to leave room for the rounding of float32.
-        direction, h, holds = task.judge(values, rival.decisions, TOLERANCE / 2)
-        pull = task.pull(point.detach(), x.detach())
+        direction, h, holds = task.rules.judge(values, rival.decisions, TOLERANCE / 2)
+        pull = task.space.pull(point.detach(), x.detach())
         loss = pull.loss
         self._remember(*self._candidate(point.detach(), x.detach(), h, holds, loss))
 
@@ -152,14 +153,16 @@ class _Run:
             slack = (-h).clamp(min=0).sqrt()
             self.slack = slack if slack.any() else None
         g = h if self.slack is None else h + self.slack.square()
-        if knobs.trace:
+        if settings.trace:
             self.history.append(torch.stack([loss, h, self.multiplier.to(h)], dim=1)[None])
-        weight = (self.multiplier + knobs.damping * g).to(h.dtype)
-        slope = task.gradient(point, x, pull, prices, weight[:, None] * direction)
-        self.x = project(task, torch.sub(point.detach(), slope, alpha=knobs.step))
-        self.multiplier = torch.add(self.multiplier, g, alpha=knobs.step)
+        weight = (self.multiplier + settings.damping * g).to(h.dtype)
+        slope = task.space.gradient(point, x, pull, prices, weight[:, None] * direction)
+        self.x = torch.sub(point.detach(), slope, alpha=settings.step)
+        if task.space.domain is not None and task.space.latent is None:
+            self.x = project(task.space.domain, self.x)
+        self.multiplier = torch.add(self.multiplier, g, alpha=settings.step)
         if self.slack is not None:
-            self.slack = self.slack - 2 * knobs.step * weight * self.slack
+            self.slack = self.slack - 2 * settings.step * weight * self.slack
         return self._finish(k, h, rival.failures, late)
 
     def _candidate(
@@ -167,36 +170,36 @@ class _Run:
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The point that could be an answer, with what is known of it."""
         task = self.task
-        if task.domain is None:
+        if task.space.domain is None:
             return point, h, holds, loss
         if self.looks > 1:
-            point = x = task.domain.round(x)
+            point = x = task.space.domain.round(x)
             seen = task.look(x)
             h, holds, loss = seen.h, seen.holds, seen.loss
-        allowed = task.domain.allows(x)
+        allowed = task.space.domain.allows(x)
         return point, torch.where(allowed, h, torch.inf), holds & allowed, loss
 
     def _remember(self, x: Tensor, h: Tensor, holds: Tensor, loss: Tensor) -> None:
         """Keep the best point, and count the steps that do not improve."""
         found = self.best.found
         self.best.update(slice(None), x, loss, h, holds)
-        improves = holds & (loss < self.knobs.improvement * self.last_improvement)
+        improves = holds & (loss < self.settings.improvement * self.last_improvement)
         self.last_improvement = torch.where(improves, loss, self.last_improvement)
-        counted = holds if self.knobs.counting is Counting.VALID_STEPS else found
+        counted = holds if self.settings.counting is Counting.VALID_STEPS else found
         self.idle = (self.idle + counted).masked_fill_(improves, 0)
 
     def _finish(self, k: int, h: Tensor, failures: dict[int, str], late: bool) -> Points | None:
         """Take the rows that are done out of the batch."""
-        done = self.idle >= self.knobs.patience
+        done = self.idle >= self.settings.patience
         notes = dict(failures)
-        if k % _LOOK_FOR_NAN_EVERY == 0 or k == self.knobs.max_steps:
+        if k % _LOOK_FOR_NAN_EVERY == 0 or k == self.settings.max_steps:
             broken = ~h.isfinite()
             done |= broken
             for row in broken.nonzero().flatten().tolist():
                 notes.setdefault(row, "its costs overflowed or became NaN")
         if late:
             notes = {row: notes.get(row, TIME_IS_UP) for row in range(len(h))}
-        if late or k == self.knobs.max_steps:
+        if late or k == self.settings.max_steps:
             done[:] = True
         elif failures:
             done[list(failures)] = True
@@ -210,7 +213,7 @@ class _Run:
             x=self.best.x[ended],
             found=self.best.found[ended],
             steps=steps,
-            solves=self.looks * steps if self.task.calls_solver else torch.zeros_like(steps),
+            solves=self.looks * steps if self.task.rules.calls_solver else torch.zeros_like(steps),
             passes=(1 + self.looks) * steps,
             notes=tuple(notes.get(row, "") for row in ended.tolist()),
             methods=("MDMM",) * len(ended),

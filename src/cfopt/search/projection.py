@@ -6,19 +6,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cfopt.engine.task import Task
 from cfopt.exact.geometry import Euclidean, System
+from cfopt.question.domain import Domain
 
 
-def project(task: Task, x: Tensor) -> Tensor:
+def project(domain: Domain, x: Tensor) -> Tensor:
     """The nearest contexts within the bounds and the limits on sums: `(B, ...) -> (B, ...)`.
 
     Whole numbers are left to `Domain.round`. A row for which the solver fails stays within its
     bounds.
     """
-    domain = task.domain
-    if domain is None or task.latent is not None:  # codes have no limits of their own
-        return x
     clamped = domain.clamp(x)
     if domain.boxed:
         return clamped

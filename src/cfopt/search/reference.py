@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -37,18 +37,19 @@ class Reference(Search):
 
     def refusal(self, task: Task) -> str:
         """Needs a search among contexts."""
-        return "" if task.latent is None else "codes are searched; use LatentReference(contexts)"
+        codes = task.space.latent is not None
+        return "codes are searched; use LatentReference(contexts)" if codes else ""
 
     def steps(self, task: Task) -> Iterator[Progress]:
         """Predict and solve for all references once, then go each row's own way back."""
         self.check(task)
         task = task.proven()
         numbers = self.contexts.flatten(1).isfinite().all(1).nonzero().flatten()
-        known = JudgedReferences(task, self.contexts[numbers].to(task.origin))
-        each = torch.arange(len(task), device=task.origin.device)
+        known = JudgedReferences(task, self.contexts[numbers].to(task.space.origin))
+        each = task.row_numbers
         chosen = _nearest_verified(task, known)
         rows = each[[k is not None for k in chosen]]
-        x = task.origin.clone()
+        x = task.space.origin.clone()
         tried = torch.zeros(len(task), dtype=torch.long, device=x.device)
         if len(rows):
             start = known.contexts[[k for k in chosen if k is not None]]
@@ -62,7 +63,7 @@ class Reference(Search):
             found=torch.tensor([k is not None for k in chosen], device=x.device),
             steps=1 + tried,
             # What the references cost is shared by all rows; each is charged with its own way only.
-            solves=tried * int(task.calls_solver),
+            solves=tried * int(task.rules.calls_solver),
             passes=tried,
             notes=tuple("no reference is valid and allowed" if k is None else "" for k in chosen),
             methods=tuple("reference" if k is None else f"reference {numbers[k]}" for k in chosen),
@@ -82,10 +83,10 @@ class JudgedReferences:
         self.contexts = contexts
         with torch.no_grad():
             parts = [task.prices(part) for part in torch.split(contexts, _PREDICTED_AT_ONCE)]
-        self._prices = torch.cat(parts) if parts else task.factual[:0]
-        problem = task.pipeline.problem
+        self._prices = torch.cat(parts) if parts else task.rules.factual[:0]
+        problem = task.rules.problem
         self._solved = Solved(torch.zeros_like(self._prices), {})
-        if task.calls_solver and parts:
+        if task.rules.calls_solver and parts:
             self._solved = problem.attempt(problem.sense.sign * self._prices)
 
     def missed(self, task: Task, part: Tensor) -> Tensor:
@@ -93,19 +94,17 @@ class JudgedReferences:
 
         As a fraction of what the criterion compares; 0 where it holds, inf if refused or unknown.
         """
-        # The contexts of the row itself are not needed, and would be copied for each reference.
-        rules = replace(task, origin=task.origin.flatten(1)[:, :1], domain=None, latent=None)
-        wide, prices = rules[torch.zeros_like(part)], self._prices[part]
+        rules, prices = task.rules[torch.zeros_like(part)], self._prices[part]
         lost = {i: "" for i, k in enumerate(part.tolist()) if k in self._solved.failures}
         short = self._solved.shortfall
         short = None if short is None else short[part]
-        optimum = wide.snapped(Solved(self._solved.decisions[part], lost, short))
-        rival = wide.rival(prices, optimum)
-        direction, h, holds = wide.judge(prices, rival.decisions, shortfall=rival.shortfall)
+        optimum = rules.snapped(Solved(self._solved.decisions[part], lost, short))
+        rival = rules.rival(prices, optimum)
+        direction, h, holds = rules.judge(prices, rival.decisions, shortfall=rival.shortfall)
         size = (prices * direction).abs().sum(1).clamp(min=torch.finfo(h.dtype).tiny)
         miss = torch.where(holds, 0.0, (h / size).clamp(min=torch.finfo(h.dtype).tiny))
-        if task.domain is not None:
-            domain = task.domain[torch.zeros_like(part)]
+        if task.space.domain is not None:
+            domain = task.space.domain[torch.zeros_like(part)]
             miss = torch.where(domain.allows(self.contexts[part]), miss, torch.inf)
         miss[list(rival.failures)] = torch.inf
         return miss.double().nan_to_num(torch.inf)
@@ -113,7 +112,7 @@ class JudgedReferences:
 
 def _nearest_verified(task: Task, known: JudgedReferences) -> list[int | None]:
     """For each row the number of the nearest reference that is allowed and verified, or None."""
-    each = torch.arange(len(task), device=task.origin.device)
+    each = task.row_numbers
     candidates = [_nearest_first(task[each[row : row + 1]], known) for row in each]
     chosen: list[int | None] = [None] * len(task)
     open_rows = list(range(len(task)))
@@ -132,7 +131,7 @@ def _nearest_verified(task: Task, known: JudgedReferences) -> list[int | None]:
 
 def _nearest_first(task: Task, known: JudgedReferences) -> Iterator[int]:
     """The references that seem valid and allowed for the one row of a task, the nearest first."""
-    distance = task.proximity(known.contexts, task.origin.expand_as(known.contexts))
+    distance = task.space.proximity(known.contexts, task.space.origin.expand_as(known.contexts))
     order = distance.argsort(stable=True)
     start, count = 0, _FIRST
     while start < len(order):
@@ -144,15 +143,15 @@ def _nearest_first(task: Task, known: JudgedReferences) -> Iterator[int]:
 def approach(task: Task, x: Tensor) -> Tensor:
     """Halve the way from valid contexts to the factual ones: `(B, ...) -> (B, ...)`."""
     shape = (-1, *[1] * (x.ndim - 1))
-    best, loss = x.clone(), task.proximity(x, task.origin)
+    best, loss = x.clone(), task.space.proximity(x, task.space.origin)
     near = torch.zeros(len(x), dtype=x.dtype, device=x.device)
     far = torch.ones_like(near)
     for _ in range(HALVINGS):
         middle = (near + far) / 2
-        there = torch.lerp(task.origin, x, middle.view(shape))
-        if task.domain is not None:
-            there = task.domain.clamp(there)
-            there = task.domain.round(there) if task.domain.discrete else there
+        there = torch.lerp(task.space.origin, x, middle.view(shape))
+        if task.space.domain is not None:
+            there = task.space.domain.clamp(there)
+            there = task.space.domain.round(there) if task.space.domain.discrete else there
         seen = task.look(there)
         nearer = seen.holds & (seen.loss < loss)
         best = torch.where(nearer.view(shape), there, best)

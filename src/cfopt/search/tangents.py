@@ -11,7 +11,8 @@ import torch
 from cfopt import registry
 from cfopt._typing import Array, Indices
 from cfopt.engine.progress import Moving, Points, Progress
-from cfopt.engine.task import TOLERANCE, Task
+from cfopt.engine.rules import TOLERANCE
+from cfopt.engine.task import Task
 from cfopt.search.base import Search, check_whole
 from cfopt.search.dual_step import nearest_by_dual
 from cfopt.search.reference import HALVINGS, approach
@@ -68,15 +69,15 @@ class Tangents(Search):
 
     def refusal(self, task: Task) -> str:
         """Needs a search among contexts."""
-        return "" if task.latent is None else "codes are searched; use Sequential()"
+        return "" if task.space.latent is None else "codes are searched; use Sequential()"
 
     def steps(self, task: Task) -> Iterator[Progress]:
         """As many rows together as memory allows."""
         self.check(task)
         task = task.proven()
-        at_once = max(1, _NUMBERS_AT_ONCE // (self.bundle * task.origin[0].numel()))
+        at_once = max(1, _NUMBERS_AT_ONCE // (self.bundle * task.space.origin[0].numel()))
         done, step = 0, 0
-        for rows in torch.split(torch.arange(len(task), device=task.origin.device), at_once):
+        for rows in torch.split(task.row_numbers, at_once):
             run = _Run(self, task[rows])
             while len(run.running):
                 run.advance()
@@ -91,10 +92,10 @@ class Tangents(Search):
 class _Run:
     """The rows that step together; every array has one row for each, in units of the scales."""
 
-    def __init__(self, knobs: Tangents, task: Task) -> None:
+    def __init__(self, settings: Tangents, task: Task) -> None:
         count, every = len(task), np.arange(len(task))
-        self.knobs, self.task = knobs, task
-        self.evaluator, self.bundle = Evaluator(task, np.ones(count)), Bundle(task, knobs.bundle)
+        self.settings, self.task = settings, task
+        self.evaluator, self.bundle = Evaluator(task, np.ones(count)), Bundle(task, settings.bundle)
         self.lower, self.upper = self._bounds()
         self.u = self.evaluator.start
         first = self._look(every, self.u)
@@ -109,7 +110,7 @@ class _Run:
 
     def _bounds(self) -> tuple[Array, Array]:
         """The least and the greatest change that each row's bounds allow, `(B, p)` twice."""
-        home, domain = self.evaluator.home, self.task.domain
+        home, domain = self.evaluator.home, self.task.space.domain
         if domain is None:
             return np.full_like(home, -np.inf), np.full_like(home, np.inf)
         lower, upper = (
@@ -126,13 +127,13 @@ class _Run:
         """
         if not len(rows):
             return
-        task = self.task[torch.from_numpy(rows).to(self.task.origin.device)]
+        task = self.task[torch.from_numpy(rows).to(self.task.space.origin.device)]
         with torch.no_grad():
-            prices = task.prices(task.origin)
-        for dearer in _DEARER[: self.knobs.bundle - 1]:
-            solved = task.optimum(prices + dearer * prices.abs() * task.factual.sign())
+            prices = task.prices(task.space.origin)
+        for dearer in _DEARER[: self.settings.bundle - 1]:
+            solved = task.rules.optimum(prices + dearer * prices.abs() * task.rules.factual.sign())
             self.bundle.add(rows, solved.decisions)
-            self.evaluator.solves[rows] += int(task.calls_solver)
+            self.evaluator.solves[rows] += int(task.rules.calls_solver)
         self.evaluator.passes[rows] += 1
 
     def _look(self, rows: Indices, u: Array) -> ScaledEvaluation:
@@ -166,7 +167,7 @@ class _Run:
         self.pull[rows] = np.minimum(1.0, factor * self.pull[rows])
         self.taken[rows] += 1
         able = (moved & np.isfinite(there.miss)) | back
-        going = able & (self.pull[rows] > _AT_REST) & (self.taken[rows] < self.knobs.max_steps)
+        going = able & (self.pull[rows] > _AT_REST) & (self.taken[rows] < self.settings.max_steps)
         self.running = rows[going]
 
     def _aim(self, rows: Indices) -> Array:
@@ -195,7 +196,7 @@ class _Run:
         self, row: int, normals: Array, limits: Array, centre: Array
     ) -> tuple[Array, Array]:
         """Half-spaces around a point, with those of the limits on sums of features."""
-        domain, evaluator = self.task.domain, self.evaluator
+        domain, evaluator = self.task.space.domain, self.evaluator
         origin, scale = evaluator.home[row], evaluator.scale[row]
         if domain is None or domain.boxed:
             return normals, limits
@@ -213,7 +214,7 @@ class _Run:
         features can still join. `(p,) -> (p,)`.
         """
         size = np.abs(u)
-        if self.task.proximity.power != 1 or not size.any():
+        if self.task.space.proximity.power != 1 or not size.any():
             return np.ones_like(u)
         weight: Array = size + _LEAST_WEIGHT * size.mean()
         return weight
@@ -236,11 +237,11 @@ class _Run:
             torch.from_numpy(count).to(x.device) for count in (evaluator.solves, evaluator.passes)
         )
         return Points(
-            rows=torch.arange(count, device=x.device),
+            rows=self.task.row_numbers,
             x=x,
             found=found,
             steps=torch.from_numpy(self.taken).to(x.device) + found,
-            solves=solves + halvings * int(self.task.calls_solver),
+            solves=solves + halvings * int(self.task.rules.calls_solver),
             passes=passes + halvings,
             notes=tuple("" if found[i] else evaluator.failures.get(i, "") for i in range(count)),
             methods=("tangents",) * count,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cfopt.engine.progress import Progress
 from cfopt.engine.task import Task
-from cfopt.pipeline import Pipeline
 from cfopt.search.base import Search, check_time_limit
 
 
@@ -35,6 +34,5 @@ class Within(Search):
 
     def steps(self, task: Task) -> Iterator[Progress]:
         """Those of the search."""
-        problem = task.pipeline.problem.until(time.monotonic() + self.time_limit)
-        pipeline = Pipeline(task.pipeline.predictor, problem)
-        yield from self.search.steps(replace(task, pipeline=pipeline))
+        problem = task.rules.problem.until(time.monotonic() + self.time_limit)
+        yield from self.search.steps(task.solving(problem))

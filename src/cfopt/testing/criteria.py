@@ -9,9 +9,10 @@ from torch import Tensor
 
 from cfopt import registry
 from cfopt._explain import explain
+from cfopt.engine.rules import Rules
+from cfopt.engine.space import Space
 from cfopt.engine.task import Task
 from cfopt.exact.verify import verify
-from cfopt.pipeline import Pipeline
 from cfopt.problems.finite import Finite
 from cfopt.problems.sense import Sense
 from cfopt.question import Absolute, Criterion, Epsilon, Relative
@@ -56,37 +57,38 @@ class CriterionContract(ABC):
             listed[torch.randint(0, len(listed), (_ROWS,), generator=generator)] for _ in "fa"
         )
         bound = self.criterion(alternative).bind(_ROWS, factual)
-        return Task(costs, factual, Pipeline(_identity, Finite(listed, sense)), bound, L2())
+        rules = Rules(Finite(listed, sense), factual, bound)
+        return Task(rules, Space(costs, L2()), _identity)
 
     def values(self, task: Task) -> tuple[Tensor, Tensor, Tensor]:
         """What the best, the factual and the alternative decision cost, by brute force."""
         listed = torch.tensor(_DECISIONS, dtype=torch.float64)
-        prices = task.pipeline.problem.sense.sign * task.origin
-        pivot = task.criterion.pivot(task.factual)
+        prices = task.rules.problem.sense.sign * task.space.origin
+        pivot = task.rules.pivot
         every = (prices @ listed.T).min(1).values
-        return every, (prices * task.factual).sum(1), (prices * pivot).sum(1)
+        return every, (prices * task.rules.factual).sum(1), (prices * pivot).sum(1)
 
     def test_it_holds_exactly_where_it_is_defined_to(self) -> None:
         for sense in ("min", "max"):
             task = self.task(sense)
             expected = self.holds(*self.values(task))
-            assert torch.equal(verify(task, task.origin).valid, expected)
+            assert torch.equal(verify(task, task.space.origin).valid, expected)
             assert expected.any()
             assert not expected.all()
 
     def test_its_inequalities_hold_exactly_where_it_does(self) -> None:
         task = self.task()
-        if not task.criterion.multiples:
+        if not task.rules.criterion.multiples:
             return
         listed = torch.tensor(_DECISIONS, dtype=torch.float64)
-        anchor = (task.origin * task.criterion.anchor(task.factual)).sum(1)
+        anchor = (task.space.origin * task.rules.criterion.anchor(task.rules.factual)).sum(1)
         values = {
-            Quantifier.GIVEN: (task.origin * task.factual).sum(1, keepdim=True),
-            Quantifier.SOME: task.origin @ listed.T,
-            Quantifier.EVERY: task.origin @ listed.T,
+            Quantifier.GIVEN: (task.space.origin * task.rules.factual).sum(1, keepdim=True),
+            Quantifier.SOME: task.space.origin @ listed.T,
+            Quantifier.EVERY: task.space.origin @ listed.T,
         }
         expected = torch.ones(_ROWS, dtype=torch.bool)
-        for quantifier, multiples in task.criterion.multiples.items():
+        for quantifier, multiples in task.rules.criterion.multiples.items():
             for multiple in multiples:
                 met = multiple * values[quantifier] + anchor[:, None] <= 1e-9
                 expected &= met.any(1) if quantifier is Quantifier.SOME else met.all(1)
@@ -96,11 +98,11 @@ class CriterionContract(ABC):
         task = self.task()
 
         def h(prices: Tensor) -> Tensor:
-            rival = task.rival(prices).decisions
-            return (prices * task.direction(prices, rival)).sum(1)
+            rival = task.rules.rival(prices).decisions
+            return (prices * task.rules.direction(prices, rival)).sum(1)
 
-        prices, step = task.origin, 1e-6
-        direction = task.direction(prices, task.rival(prices).decisions)
+        prices, step = task.space.origin, 1e-6
+        direction = task.rules.direction(prices, task.rules.rival(prices).decisions)
         for column in range(prices.shape[1]):
             shift = torch.zeros_like(prices)
             shift[:, column] = step
@@ -109,21 +111,21 @@ class CriterionContract(ABC):
 
     def test_its_fields_survive_binding_and_row_selection(self) -> None:
         task = self.task()
-        made = self.criterion(task.criterion.pivot(task.factual))
+        made = self.criterion(task.rules.pivot)
         rows = torch.tensor([3, 0, 7])
-        picked_and_bound = task.criterion[rows].bind(3, task.factual[rows])
-        for kept in (task.criterion, task.criterion[rows], picked_and_bound):
+        picked_and_bound = task.rules.criterion[rows].bind(3, task.rules.factual[rows])
+        for kept in (task.rules.criterion, task.rules.criterion[rows], picked_and_bound):
             assert type(kept) is type(made)
             for name in made.settings():
                 assert getattr(kept, name) == getattr(made, name), name
         for name in made.row_fields():
-            picked = getattr(task.criterion[rows], name)
-            assert torch.equal(picked, getattr(task.criterion, name)[rows]), name
+            picked = getattr(task.rules.criterion[rows], name)
+            assert torch.equal(picked, getattr(task.rules.criterion, name)[rows]), name
 
     def test_json_and_joining_return_it(self) -> None:
         task = self.task()
-        question = task.criterion
-        e = explain(task.origin, task.pipeline, question, search=MDMM(max_steps=2))
+        question = task.rules.criterion
+        e = explain(task.space.origin, task.pipeline, question, search=MDMM(max_steps=2))
         joined = Explanation.concat([e[:5], e[5:]])
         for back in (Explanation.from_json(e.to_json()), joined):
             assert type(back.criterion) is type(question)

@@ -132,12 +132,13 @@ def truly_valid(
 def least_loss(case: Case, task: Task) -> Tensor:
     """The least loss of the samples that are truly valid, inf where none is: `(B,)`."""
     least = torch.full((len(task),), torch.inf, dtype=torch.float64)
-    everyone = (case.contexts[:, None] == task.origin[None]).all(2).int().argmax(0)
+    everyone = (case.contexts[:, None] == task.space.origin[None]).all(2).int().argmax(0)
     for points in case.samples[:, everyone]:
         with torch.no_grad():
-            x = task.context(points)
-        holds = truly_valid(case.pipeline, x, task.criterion, task.factual, task.margin)
-        least = torch.where(holds, least.minimum(task.loss(points)), least)
+            x = task.space.context(points)
+        rules = task.rules
+        holds = truly_valid(case.pipeline, x, rules.criterion, rules.factual, rules.margin)
+        least = torch.where(holds, least.minimum(task.space.loss(points)), least)
     return least
 
 

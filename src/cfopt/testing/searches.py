@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from cfopt._explain import explain
+from cfopt.engine.rules import Rules
+from cfopt.engine.space import Space
 from cfopt.engine.task import Task
 from cfopt.exact.verify import verify
 from cfopt.pipeline import Pipeline
@@ -157,7 +159,7 @@ class SearchContract(ABC):
         ratio = (e.loss / least)[e.valid & (least > 0)].median()
         assert ratio <= self.nearness, (
             f"{type(self.search()).__name__}, L1: answers are {ratio:.3g} times as far as the "
-            f"nearest, {self.nearness:g} is allowed. Does the search minimise task.proximity?"
+            f"nearest, {self.nearness:g} is allowed. Does the search minimise task.space.loss?"
         )
 
     def test_a_margin_is_kept(self) -> None:
@@ -182,10 +184,10 @@ class SearchContract(ABC):
             for claim in watched.claims:
                 rows = claim.rows[claim.found]
                 with torch.no_grad():
-                    x = task.context(claim.x[claim.found])
-                claimed = task[rows]
-                assert claimed.allows(x).all(), f"{about}: a claim leaves what task.domain allows"
-                asked = (claimed.criterion, claimed.factual, claimed.margin)
+                    x = task.space.context(claim.x[claim.found])
+                allowed, rules = task.space[rows].allows(x), task.rules[rows]
+                assert allowed.all(), f"{about}: a claim leaves task.space.domain"
+                asked = (rules.criterion, rules.factual, rules.margin)
                 assert truly_valid(case.pipeline, x, *asked).all(), f"{about}: a claim is false"
             known = least_loss(case, task)
             settled = (Status.ALREADY_VALID, Status.REJECTED)
@@ -202,7 +204,7 @@ class SearchContract(ABC):
         assert answered >= _LEAST * answerable, (
             f"{type(self.search()).__name__}, {name}: {answered} of {answerable} rows are answered "
             f"for which random points show answers; at least {_LEAST:.0%} are needed. Does the "
-            "search keep to task.domain, task.margin, task.turned and task.context?"
+            "search keep to the domain and the codes of task.space, and to task.rules?"
         )
 
     def _claims_hold(self, noise: float = 0.0, gap: float = 0.0, declared: bool = True) -> None:
@@ -239,7 +241,8 @@ class SearchContract(ABC):
 
     def _task(self, pipeline: Pipeline, contexts: Tensor, criterion: Criterion) -> Task:
         factual = pipeline.decide(contexts)
-        return Task(contexts, factual, pipeline, criterion.bind(len(contexts), factual), L2())
+        rules = Rules(pipeline.problem, factual, criterion.bind(len(contexts), factual))
+        return Task(rules, Space(contexts, L2()), pipeline.predictor)
 
 
 def _known_loss(task: Task, exact: Pipeline, problem: InexactOracle) -> Tensor:
@@ -248,7 +251,7 @@ def _known_loss(task: Task, exact: Pipeline, problem: InexactOracle) -> Tensor:
     They come from the exact problem, and from wherever the alternative may be best; whatever their
     source, only brute force makes them valid.
     """
-    rows, factual, criterion = len(task), task.factual, task.criterion
+    rows, factual, criterion = len(task), task.rules.factual, task.rules.criterion
     if isinstance(criterion, Absolute):  # of the exact decision that an inexact one stands for
         wanted = problem.exact_decisions(criterion.alternative.numpy())
         criterion = Absolute(torch.from_numpy(wanted))
@@ -256,9 +259,9 @@ def _known_loss(task: Task, exact: Pipeline, problem: InexactOracle) -> Tensor:
     elsewhere = torch.randn((_ROWS, 4), generator=generator, dtype=torch.float64)
     known = [context.expand(rows, -1) for context in elsewhere]
     if not isinstance(criterion, Relative):
-        known.append(explain(task.origin, exact, criterion).x)
+        known.append(explain(task.space.origin, exact, criterion).x)
     least = torch.full((rows,), torch.inf, dtype=torch.float64)
     for contexts in known:
         holds = truly_holds(problem, exact.costs(contexts), criterion, factual)
-        least = torch.where(holds, least.minimum(task.loss(contexts)), least)
+        least = torch.where(holds, least.minimum(task.space.loss(contexts)), least)
     return least

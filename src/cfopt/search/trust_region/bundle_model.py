@@ -51,14 +51,14 @@ class BundleModel:
         self._evaluator = evaluator
         self._bundle = Bundle(evaluator.task, width)
         task, scale, home = evaluator.task, evaluator.scale, evaluator.home
-        self._l1 = task.proximity.power == 1
+        self._l1 = task.space.proximity.power == 1
         self._nearest = nearest_l1 if self._l1 else nearest_l2
         self._lower, self._upper = np.full((2, *home.shape), [[[-np.inf]], [[np.inf]]])
         self._sums: list[Sums] = []
-        if task.domain is not None:
-            self._lower = (host(task.domain.lower) - home) / scale
-            self._upper = (host(task.domain.upper) - home) / scale
-            matrix, least, most = task.domain.sums()
+        if task.space.domain is not None:
+            self._lower = (host(task.space.domain.lower) - home) / scale
+            self._upper = (host(task.space.domain.upper) - home) / scale
+            matrix, least, most = task.space.domain.sums()
             if len(matrix):
                 here = home @ matrix.T
                 zipped = zip(matrix * scale[:, None], least - here, most - here, strict=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cfopt._typing import Array, Indices
-from cfopt.engine.task import TOLERANCE, Evaluation, Task
-from cfopt.question.quantifier import Quantifier
+from cfopt.engine.rules import TOLERANCE
+from cfopt.engine.task import Evaluation, Task
 from cfopt.search.incumbents import Incumbents
 
 #: How many numbers of contexts are held at once.
@@ -53,13 +52,13 @@ class Evaluator:
 
     def __init__(self, task: Task, length: Array | None = None) -> None:
         self.task = task
-        self.home = host(task.home.flatten(1))
+        self.home = host(task.space.home.flatten(1))
         count, size = self.home.shape
         self.scale, self._loss_unit = np.ones((count, size)), np.ones(count)
         if length is not None:
-            self.scale = length[:, None] * task.proximity.units(size)
-            self._loss_unit = length ** float(task.proximity.power or 1)
-        start = task.beginning.detach()
+            self.scale = length[:, None] * task.space.proximity.units(size)
+            self._loss_unit = length ** float(task.space.proximity.power or 1)
+        start = task.space.beginning.detach()
         self.start = (host(start.flatten(1)) - self.home) / self.scale
         self.best = Incumbents(start, torch.float64)
         self.solves, self.passes = np.zeros((2, count), dtype=np.int64)
@@ -84,26 +83,27 @@ class Evaluator:
         """The points of changes `(R, p)`, within the bounds of contexts: `(R, ...)`."""
         flat = torch.from_numpy(self.home[rows] + self.scale[rows] * u)
         x = flat.reshape(-1, *self.best.x.shape[1:]).to(self.best.x)
-        domain = self.task.domain
-        if domain is None or self.task.latent is not None:  # codes have no bounds of their own
+        domain = self.task.space.domain
+        if (
+            domain is None or self.task.space.latent is not None
+        ):  # codes have no bounds of their own
             return x
         return domain[self.index(rows)].clamp(x)
 
     def look(self, rows: Indices, u: Array) -> ScaledEvaluation:
         """Predict and solve at some changes; remember the points if they are the best so far."""
-        x, index = self.points(rows, u), self.index(rows)
+        x, rules = self.points(rows, u), self.task.rules[self.index(rows)]
         seen = self._look(rows, x)
         self._remember(rows, x, seen)
         first = self.unit[rows] == 0
         if first.any():
-            self.unit[rows[first]] = np.maximum(host(compared(self.task, index, seen)), 1e-300)[
-                first
-            ]
+            unit = np.maximum(host(rules.compared(seen.prices, seen.rival)), 1e-300)
+            self.unit[rows[first]] = unit[first]
         size, excess = host((seen.prices * seen.direction).abs().sum(1)), host(seen.h)
         # Below the tolerance the criterion holds: no more is asked for.
         miss = np.where(excess <= TOLERANCE / 2 * size, 0.0, excess) / self.unit[rows]
         holds = seen.holds.cpu().numpy()
-        domain = self.task.domain
+        domain = self.task.space.domain
         if domain is not None and not domain.discrete:
             # Worse than any miss, but not hopeless: what is decoded at first may not be allowed.
             miss = miss + np.where(holds | seen.allowed.cpu().numpy(), 0.0, _FORBIDDEN)
@@ -111,7 +111,7 @@ class Evaluator:
             loss=host(seen.loss) / self._loss_unit[rows],
             miss=miss,
             holds=holds,
-            one_suffices=_one_suffices(self.task, seen),
+            one_suffices=rules.one_suffices(seen.prices, seen.rival).cpu().numpy(),
             prices=seen.prices,
             rival=seen.rival,
         )
@@ -129,7 +129,7 @@ class Evaluator:
         value = np.empty((len(rows), known.max(initial=0)))
         slope = np.empty((*value.shape, self.scale.shape[1]))
         for k in range(value.shape[1]):
-            direction = task.direction(fixed, bundle.column(rows, k))
+            direction = task.rules.direction(fixed, bundle.column(rows, k))
             (gradient,) = torch.autograd.grad(prices, x, direction, retain_graph=True)
             value[:, k] = host((fixed * direction).sum(1))
             slope[:, k] = host(gradient.flatten(1))
@@ -140,13 +140,13 @@ class Evaluator:
     def _look(self, rows: Indices, x: Tensor) -> Evaluation:
         seen = look(self.task, self.index(rows), x)
         self.passes[rows] += 1
-        self.solves[rows] += int(self.task.calls_solver)
+        self.solves[rows] += int(self.task.rules.calls_solver)
         self.failures |= {int(rows[i]): reason for i, reason in seen.failures.items()}
         return seen
 
     def _remember(self, rows: Indices, x: Tensor, seen: Evaluation) -> None:
         """Compare with the best so far; whole numbers are judged where they are rounded to."""
-        domain = self.task.domain
+        domain = self.task.space.domain
         if domain is not None and domain.discrete:
             x = domain[self.index(rows)].round(x)
             seen = self._look(rows, x)
@@ -163,7 +163,7 @@ class Bundle:
     """
 
     def __init__(self, task: Task, width: int) -> None:
-        self._kept = task.factual.new_zeros((len(task), width, task.factual.shape[1]))
+        self._kept = task.rules.factual.new_zeros((len(task), width, task.rules.factual.shape[1]))
         self._added = np.zeros(len(task), dtype=np.intp)
 
     def count(self, rows: Indices) -> Indices:
@@ -193,34 +193,12 @@ class Bundle:
 
 def look(task: Task, rows: Tensor, points: Tensor) -> Evaluation:
     """`Task.look` at points of some rows, which may occur more than once, some at a time."""
-    at_once = max(1, _NUMBERS_AT_ONCE // task.origin[0].numel())
+    at_once = max(1, _NUMBERS_AT_ONCE // task.space.origin[0].numel())
     parts = zip(torch.split(rows, at_once), torch.split(points, at_once), strict=True)
     return Evaluation.gather([task[some].look(x) for some, x in parts])
-
-
-def compared(task: Task, rows: Tensor, seen: Evaluation) -> Tensor:
-    """The size of what a criterion compares, the values of two decisions: `(R,)`."""
-    pivot = task.criterion[rows].pivot(task.factual[rows]).to(seen.prices)
-    return (seen.prices * seen.rival).abs().sum(1) + (seen.prices * pivot).abs().sum(1)
-
-
-def rules(task: Task) -> Task:
-    """The task without its contexts and codes, which would be copied with every selection."""
-    return replace(task, origin=task.origin.flatten(1)[:, :1], domain=None, latent=None)
 
 
 def host(values: Tensor) -> Array:
     """Values in float64 on the CPU."""
     array: Array = values.detach().double().cpu().numpy()
     return array
-
-
-def _one_suffices(task: Task, seen: Evaluation) -> NDArray[np.bool_]:
-    """For which rows one decision is enough to meet the criterion, near some prices."""
-    multiples = task.criterion.multiples
-    if Quantifier.SOME not in multiples:
-        return np.zeros(len(seen.prices), dtype=bool)
-    if Quantifier.EVERY not in multiples:
-        return np.ones(len(seen.prices), dtype=bool)
-    # Above 0 the best value is to be reached by some decision, below it bounds them all.
-    return ((seen.prices * seen.rival).sum(1) >= 0).cpu().numpy()

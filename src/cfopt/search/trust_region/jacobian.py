@@ -48,7 +48,7 @@ def linearise(task: Task, z: Tensor) -> Linearised:
     once, where backward passes would give one of them each.
     """
     size = z.shape[1] + 1
-    at_once = max(1, _NUMBERS_AT_ONCE // (size * task.origin[0].numel()))
+    at_once = max(1, _NUMBERS_AT_ONCE // (size * task.space.origin[0].numel()))
     rows = torch.arange(len(z), device=z.device)
     parts = [_linearise(task[part], z[part]) for part in torch.split(rows, at_once)]
     names = ("prices", "jacobian", "loss", "slope", "curvature")
@@ -57,22 +57,24 @@ def linearise(task: Task, z: Tensor) -> Linearised:
 
 @torch.no_grad()
 def _linearise(task: Task, z: Tensor) -> Linearised:
-    assert task.latent is not None
+    assert task.space.latent is not None
     count, size = z.shape
     moves = _DELTA * torch.eye(size + 1, size, dtype=z.dtype, device=z.device).roll(1, 0)
     moves[0] = 0.0
-    x = task.context((z[:, None] + moves).flatten(0, 1))
+    x = task.space.context((z[:, None] + moves).flatten(0, 1))
     prices = task.prices(x).double().view(count, size + 1, -1)
     x = x.flatten(1).view(count, size + 1, -1)
-    by_entry = (x[:, 1:] - x[:, :1]) / _DELTA
-    proximity = task.proximity.measure
-    if task.proximity.between_codes:
-        weight = proximity.curvature(z, task.latent.codes)
+    here, by_entry = x[:, 0].view_as(task.space.origin), (x[:, 1:] - x[:, :1]) / _DELTA
+    proximity = task.space.proximity.measure
+    if task.space.proximity.between_codes:
+        weight = proximity.curvature(z, task.space.latent.codes)
         curvature = torch.diag_embed(weight)
     else:
-        weight = proximity.curvature(x[:, 0].view_as(task.origin), task.origin).flatten(1)
+        weight = proximity.curvature(x[:, 0].view_as(task.space.origin), task.space.origin).flatten(
+            1
+        )
         curvature = (by_entry * weight[:, None]) @ by_entry.mT
-    pull = task.pull(z, x[:, 0].view_as(task.origin))
+    pull = task.space.pull(z, here)
     slope = torch.zeros_like(z)
     if pull.by_context is not None:
         slope = (by_entry @ pull.by_context.flatten(1)[..., None]).squeeze(2)
@@ -95,9 +97,9 @@ def slopes(task: Task, z: Tensor, weights: Tensor) -> tuple[Array, Array, int]:
     """
     point = z.detach().clone().requires_grad_()
     with torch.enable_grad():
-        x = task.context(point)
+        x = task.space.context(point)
         prices = task.prices(x)
-    pull = task.pull(z, x.detach())
+    pull = task.space.pull(z, x.detach())
     count = weights.shape[1]
     found = np.zeros((len(z), count, z.shape[1]))
     for k in range(count):

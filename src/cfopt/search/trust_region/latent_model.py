@@ -7,14 +7,13 @@ import torch
 from numpy.typing import NDArray
 
 from cfopt._typing import Array, Indices
-from cfopt.engine.task import Task
+from cfopt.engine.rules import Rules
 from cfopt.search.trust_region.climb import Here, Outcome, StepPlan
 from cfopt.search.trust_region.evaluator import (
     Bundle,
     Evaluator,
     ScaledEvaluation,
     host,
-    rules,
 )
 from cfopt.search.trust_region.step import (
     ELASTIC,
@@ -53,7 +52,6 @@ class LatentModel:
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
-        self._rules = rules(evaluator.task)
         self._bundle = Bundle(evaluator.task, _WIDTH)
 
     def begin(self, first: ScaledEvaluation) -> None:
@@ -116,10 +114,10 @@ class LatentModel:
 
     def _ask(self, rows: Indices, prices: Array) -> NDArray[np.bool_]:
         """Solve for linearised prices; which rows have got another decision to reckon with."""
-        task = self._part(rows)
-        if not task.calls_solver:
+        rules = self._rules(rows)
+        if not rules.calls_solver:
             return np.zeros(len(rows), dtype=bool)
-        solved = task.rival(torch.from_numpy(prices).to(task.factual))
+        solved = rules.rival(torch.from_numpy(prices).to(rules.factual))
         self._evaluator.solves[rows] += 1
         return self._bundle.add(rows, solved.decisions)
 
@@ -128,7 +126,7 @@ class LatentModel:
         state, unit = self.surrogate.state, self._evaluator.unit[row]
         decisions = self._bundle.of(row)
         prices = torch.from_numpy(state.prices[row]).to(decisions).expand_as(decisions)
-        directions = host(self._part(np.full(len(decisions), row)).direction(prices, decisions))
+        directions = host(self._rules(np.full(len(decisions), row)).direction(prices, decisions))
         directions = directions[np.abs(directions).max(axis=1) > 0]  # the alternative itself
         normals = directions @ state.jacobian[row] / unit
         limits = -(directions @ state.prices[row]) / unit
@@ -162,16 +160,13 @@ class LatentModel:
         """
         if not len(rows):
             return
-        task, prices = (
-            self._part(rows),
-            prices[torch.from_numpy(rows).to(prices.device)],
-        )
-        used = task.factual.abs() / task.factual.abs().amax(1, keepdim=True).clamp(min=1e-12)
+        rules, prices = self._rules(rows), prices[self._evaluator.index(rows)]
+        used = rules.factual.abs() / rules.factual.abs().amax(1, keepdim=True).clamp(min=1e-12)
         size = prices.abs().mean(1, keepdim=True)
         for weight in _DISCOURAGED:
-            found = task.optimum(prices + weight * size * used.to(prices))
+            found = rules.optimum(prices + weight * size * used.to(prices))
             self._bundle.add(rows, found.decisions)
         self._evaluator.solves[rows] += len(_DISCOURAGED)
 
-    def _part(self, rows: Indices) -> Task:
-        return self._rules[torch.from_numpy(rows).to(self._rules.factual.device)]
+    def _rules(self, rows: Indices) -> Rules:
+        return self._evaluator.task.rules[self._evaluator.index(rows)]

@@ -41,21 +41,22 @@ class LatentReference(Search):
 
     def refusal(self, task: Task) -> str:
         """Needs a latent space."""
-        return "" if task.latent is not None else "contexts are searched; use Reference(contexts)"
+        codes = task.space.latent is not None
+        return "" if codes else "contexts are searched; use Reference(contexts)"
 
     def steps(self, task: Task) -> Iterator[Progress]:
         """Judge all of them, as they are and as they are decoded; then climb."""
         self.check(task)
         task = task.proven()
-        assert task.latent is not None
+        assert task.space.latent is not None
         usable = self.contexts.flatten(1).isfinite().all(1)
-        known = self.contexts[usable].to(task.origin)
+        known = self.contexts[usable].to(task.space.origin)
         run, step = LatentRun(task, self.max_steps, self.radius), 0
         if len(known):
             with torch.no_grad():
-                encode = task.latent.model.encode
+                encode = task.space.latent.model.encode
                 codes = torch.cat([encode(part) for part in torch.split(known, _AT_ONCE)])
-                decoded = torch.cat([task.context(z) for z in torch.split(codes, _AT_ONCE)])
+                decoded = torch.cat([task.space.context(z) for z in torch.split(codes, _AT_ONCE)])
             raw, remade = JudgedReferences(task, known), JudgedReferences(task, decoded)
             best = [_best(task[row[None]], raw, remade)[: self.starts] for row in run.every]
             climbs = run.climb(run.every, codes[torch.stack(best)])

@@ -53,20 +53,20 @@ class LatentSequential(TrustRegion):
 
     def refusal(self, task: Task) -> str:
         """Needs codes, not too many of them, and a proximity whose curvature is known."""
-        if task.latent is None:
+        if task.space.latent is None:
             return "contexts are searched; use Sequential()"
-        proximity = task.proximity.measure
+        proximity = task.space.proximity.measure
         if proximity.power is None:
             return f"the proximity is {type(proximity).__name__}, and needs to be L2 or L1"
-        size = task.home.shape[1]
+        size = task.space.home.shape[1]
         if size > LARGEST:
             return f"codes have {size} entries, more than {LARGEST}; use MDMM()"
         return ""
 
     def numbers(self, task: Task) -> int:
         """Those of the Jacobian and the curvature, for each start."""
-        size = task.home.shape[1]
-        return self.starts * size * (size + task.factual.shape[1])
+        size = task.space.home.shape[1]
+        return self.starts * size * (size + task.rules.factual.shape[1])
 
     def rounds(self, task: Task) -> tuple[Run, Iterator[Moving]]:
         """From the start; from random codes where that found nothing; then nearer."""
@@ -100,7 +100,7 @@ class LatentRun(Run):
         model = LatentModel(evaluator)
         yield Climb(evaluator, model, self._radius, _PRECISION)
         # Seen from a distant start, the least loss there is would seem higher than it is.
-        home = (task.beginning == task.home).all(1)
+        home = (task.space.beginning == task.space.home).all(1)
         self._floor[rows[home]] = torch.from_numpy(model.surrogate.floor).to(self._floor)[home]
 
     def approach(self) -> Iterator[Moving]:
@@ -112,7 +112,7 @@ class LatentRun(Run):
         for fraction in _ON_THE_WAY:
             far = self.best.found & ~(self.best.loss <= _NEAR_ENOUGH * self._floor)
             rows = far.nonzero().flatten()
-            starts = torch.lerp(self.task.home[rows], self.best.x[rows], fraction)
+            starts = torch.lerp(self.task.space.home[rows], self.best.x[rows], fraction)
             yield from self.climb(rows, starts[:, None])
 
     def polish(self) -> Iterator[Moving]:
@@ -129,7 +129,7 @@ class LatentRun(Run):
         row, so that a row's answer does not depend on the others.
         """
         rows = (~self.best.found).nonzero().flatten()
-        home = self.task.home[rows]
+        home = self.task.space.home[rows]
         ends = torch.randn((samples, home.shape[1]), generator=generator).to(home)
         way = _NEAR + (_FAR - _NEAR) * torch.rand((samples, 1), generator=generator).to(home)
         codes = torch.lerp(home[:, None], ends[None], way[None])

@@ -17,7 +17,7 @@ from cfopt.errors import InputError
 from cfopt.search.base import Search, check_whole
 from cfopt.search.incumbents import Incumbents
 from cfopt.search.trust_region.climb import Climb
-from cfopt.search.trust_region.evaluator import compared, look
+from cfopt.search.trust_region.evaluator import look
 
 #: Points with more entries make the step problems, which are dense, too large.
 LARGEST = 2000
@@ -38,10 +38,10 @@ class Run(ABC):
     """
 
     def __init__(self, task: Task, max_steps: int) -> None:
-        count, device = len(task), task.home.device
+        count, device = len(task), task.space.home.device
         self.task = task
         self.every = torch.arange(count, device=device)
-        self.best = Incumbents(task.beginning.detach(), torch.float64)
+        self.best = Incumbents(task.space.beginning.detach(), torch.float64)
         self.steps, self.solves, self.passes = torch.zeros(
             (3, count), dtype=torch.long, device=device
         )
@@ -59,7 +59,7 @@ class Run(ABC):
             return
         wide = rows.repeat_interleave(each)
         # A copy: the best points, from which climbs may begin, change on the way.
-        task = replace(self.task[wide], start=starts.flatten(0, 1).clone())
+        task = self.task[wide].starting_at(starts.flatten(0, 1).clone())
         for climb in self.climbs(wide, task):
             for moving in climb.run(self._max_steps):
                 yield moving.of(wide)
@@ -92,12 +92,12 @@ class Run(ABC):
         wide = rows.repeat_interleave(samples)
         seen = look(self.task, wide, points.flatten(0, 1))
         self.passes[rows] += samples
-        self.solves[rows] += samples * int(self.task.calls_solver)
+        self.solves[rows] += samples * int(self.task.rules.calls_solver)
         # A failed solve has told nothing.
         excess = torch.where(seen.allowed, seen.h, torch.inf).double().nan_to_num(torch.inf)
         measures = (part.view(count, samples) for part in (seen.loss.double(), excess, seen.holds))
         self.best.offer(rows, points, *measures)
-        size = compared(self.task, wide, seen).double().clamp(min=1e-300)
+        size = self.task.rules[wide].compared(seen.prices, seen.rival).double().clamp(min=1e-300)
         miss = (excess.clamp(min=0) / size).view(count, samples).nan_to_num(torch.inf)
         order = (miss + _NEARNESS * distance.to(miss)).argsort(dim=1, stable=True)[:, :starts]
         each = torch.arange(count, device=rows.device)[:, None]
@@ -151,7 +151,7 @@ class TrustRegion(Search):
         """Climb from the start, then from others; as many rows at once as memory allows."""
         self.check(task)
         task = task.proven()
-        every = torch.arange(len(task), device=task.home.device)
+        every = torch.arange(len(task), device=task.space.home.device)
         at_once = max(1, _NUMBERS_AT_ONCE // self.numbers(task))
         step, left = 0, len(task)
         yield Progress(step, left, len(task))

@@ -60,18 +60,20 @@ class Sequential(TrustRegion):
 
     def refusal(self, task: Task) -> str:
         """Needs contexts of not too many features, and a proximity with simple step problems."""
-        if task.latent is not None:
+        if task.space.latent is not None:
             return "codes are searched; use LatentSequential()"
-        if task.proximity.power not in (1, 2):
-            return f"the proximity is {type(task.proximity).__name__}, and needs to be L2 or L1"
-        size = task.origin[0].numel()
+        if task.space.proximity.power not in (1, 2):
+            return (
+                f"the proximity is {type(task.space.proximity).__name__}, and needs to be L2 or L1"
+            )
+        size = task.space.origin[0].numel()
         if size > LARGEST:
             return f"contexts have {size} features, more than {LARGEST}; use MDMM()"
         return ""
 
     def numbers(self, task: Task) -> int:
         """Those of the random contexts and their prices."""
-        return self.samples * max(task.origin[0].numel(), task.factual.shape[1])
+        return self.samples * max(task.space.origin[0].numel(), task.rules.factual.shape[1])
 
     def rounds(self, task: Task) -> tuple[Run, Iterator[Moving]]:
         """From the start, then from random changes."""
@@ -83,10 +85,10 @@ class Sequential(TrustRegion):
 class _ContextRun(Run):
     """Climbs among contexts, in units of each row's typical change."""
 
-    def __init__(self, knobs: Sequential, task: Task) -> None:
-        super().__init__(task, knobs.max_steps)
-        self._knobs = knobs
-        self._generator = torch.Generator().manual_seed(knobs.seed)
+    def __init__(self, settings: Sequential, task: Task) -> None:
+        super().__init__(task, settings.max_steps)
+        self._settings = settings
+        self._generator = torch.Generator().manual_seed(settings.seed)
         self._length = self._typical_change()
 
     def climbs(self, rows: Tensor, task: Task) -> Iterator[Climb]:
@@ -94,14 +96,14 @@ class _ContextRun(Run):
         length = self._length[rows.cpu().numpy()]
         first = Evaluator(task, length)
         yield self._climb(first)
-        if task.domain is not None and task.domain.discrete:
-            x = task.domain.round(first.best.x)
-            settled = replace(task, domain=task.domain.settled(x), start=x)
-            yield self._climb(Evaluator(settled, length))
+        if task.space.domain is not None and task.space.domain.discrete:
+            x = task.space.domain.round(first.best.x)
+            settled = replace(task.space, domain=task.space.domain.settled(x), start=x)
+            yield self._climb(Evaluator(replace(task, space=settled), length))
 
     def _climb(self, evaluator: Evaluator) -> Climb:
-        model = BundleModel(evaluator, self._knobs.bundle)
-        return Climb(evaluator, model, self._knobs.radius, _PRECISION)
+        model = BundleModel(evaluator, self._settings.bundle)
+        return Climb(evaluator, model, self._settings.radius, _PRECISION)
 
     def random_restart(self) -> Iterator[Moving]:
         """Judge random allowed contexts, and climb from the most promising.
@@ -109,26 +111,24 @@ class _ContextRun(Run):
         Within the distance of what was found; else from near to far. The same directions for every
         row, so that a row's answer does not depend on the others.
         """
-        task, samples, home = self.task, self._knobs.samples, self.task.origin
+        task, samples, home = self.task, self._settings.samples, self.task.space.origin
         count, size = home.flatten(1).shape
         direction = torch.randn((samples, size), generator=self._generator).double()
         direction /= direction.norm(dim=1, keepdim=True)
         share = torch.rand(samples, generator=self._generator).double()
-        scale = torch.from_numpy(self._length[:, None] * task.proximity.units(size))
+        scale = torch.from_numpy(self._length[:, None] * task.space.proximity.units(size))
         reach = ((self.best.x - home).flatten(1).double().cpu() / scale).norm(dim=1)
         anywhere = _NEAR * (_FAR / _NEAR) ** share * size**0.5
         length = torch.where(self.best.found.cpu()[:, None], share * reach[:, None], anywhere)
         moves = length[..., None] * direction * scale[:, None]
         x = home[:, None] + moves.view(count, samples, *home.shape[1:]).to(home)
-        if task.domain is not None:
-            wide = task[self.every.repeat_interleave(samples)]
-            assert wide.domain is not None
+        if task.space.domain is not None:
+            domain = task.space.domain[self.every.repeat_interleave(samples)]
             flat = x.flatten(0, 1)
             # Limits on sums that rounding breaks are left to the climbs.
-            discrete = wide.domain.discrete
-            flat = wide.domain.round(wide.domain.clamp(flat)) if discrete else project(wide, flat)
-            x = flat.view_as(x)
-        yield from self.restart(self.every, x, length.square() / size, self._knobs.starts)
+            inside = domain.round(domain.clamp(flat)) if domain.discrete else project(domain, flat)
+            x = inside.view_as(x)
+        yield from self.restart(self.every, x, length.square() / size, self._settings.starts)
 
     def _typical_change(self) -> Array:
         """How far each row is from meeting the criterion, to first order, `(B,)`.
@@ -138,15 +138,15 @@ class _ContextRun(Run):
         in units of the features' scales: the unit of length of everything that follows.
         """
         task = self.task
-        x = task.origin.detach().clone().requires_grad_()
+        x = task.space.origin.detach().clone().requires_grad_()
         with torch.enable_grad():
             prices = task.prices(x)
         values = prices.detach()
-        direction, h, _ = task.judge(values, task.rival(values).decisions)
+        direction, h, _ = task.rules.judge(values, task.rules.rival(values).decisions)
         (gradient,) = torch.autograd.grad(prices, x, direction)
         self.passes += 2
-        self.solves += int(task.calls_solver)
-        slope = host(gradient.flatten(1)) * task.proximity.units(x[0].numel())
+        self.solves += int(task.rules.calls_solver)
+        slope = host(gradient.flatten(1)) * task.space.proximity.units(x[0].numel())
         with np.errstate(divide="ignore", invalid="ignore"):
             length = np.abs(host(h)) / np.linalg.norm(slope, axis=1)
         # Where the slope vanishes or explodes it says nothing.

@@ -44,7 +44,7 @@ class Surrogate:
     """
 
     def __init__(self, task: Task, prices: Array, loss: Array) -> None:
-        count, size = task.home.shape
+        count, size = task.space.home.shape
         self.task = task
         self.state = Linearised(
             prices=prices.copy(),
@@ -105,7 +105,7 @@ class Surrogate:
     def refresh(self, rows: Indices, z: Tensor, cuts: Array) -> None:
         """Make the surrogate agree with the slopes of some cuts at codes: `(R, n), (R, c, m)`."""
         # The curvature of absolute values changes too much to be kept.
-        if self.task.proximity.measure.power != 2:
+        if self.task.space.proximity.measure.power != 2:
             self.measure(rows, z)
             return
         task, state = self._part(rows), self.state
@@ -139,12 +139,12 @@ class Surrogate:
         self._age[rows], self.stale[rows] = 0, False
 
     def _part(self, rows: Indices) -> Task:
-        return self.task[torch.from_numpy(rows).to(self.task.home.device)]
+        return self.task[torch.from_numpy(rows).to(self.task.space.home.device)]
 
 
 def _plausible(task: Task, z: Tensor) -> Array:
     """The curvature of the plausibility at codes: `(R, n) -> (R, n, n)`."""
-    assert task.latent is not None
-    if task.latent.plausibility is None:
+    assert task.space.latent is not None
+    if task.space.latent.plausibility is None:
         return np.zeros((*z.shape, z.shape[1]))
-    return host(task.latent.plausibility.curvature(z))
+    return host(task.space.latent.plausibility.curvature(z))

@@ -1,0 +1,192 @@
+"""What a context must satisfy: a criterion and a margin, judged in minimisation form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from cfopt._batch import ROWS, Batch
+from cfopt.engine.recall import Recall
+from cfopt.problems.base import Problem, Solved, same_decision
+from cfopt.problems.sense import Sense
+from cfopt.question import Criterion
+from cfopt.question.quantifier import Quantifier
+
+#: A criterion holds when h exceeds 0 by no more than this fraction of `sum_j |price_j d_j|`.
+TOLERANCE = 1e-6
+#: How exactly prices are known at best, as a fraction of the largest of them.
+_ROUNDING = 1e-12
+
+
+class CriterionValue(NamedTuple):
+    """What a criterion says of prices: the direction `(B, m)`, h and whether it holds `(B,)`."""
+
+    direction: Tensor
+    h: Tensor
+    holds: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Rules(Batch):
+    """When prices count as an explanation, whatever contexts they belong to.
+
+    Arguments:
+        problem: what is solved.
+        factual: the decisions taken, `(B, m)`.
+        criterion: what prices must satisfy, bound to the rows.
+        margin: the fraction of its value by which the alternative must win.
+        size: the largest price at the origin, `(B,)`; rounding is measured against it.
+        precise: the factual decisions before they were rounded to the dtype of the costs, if
+            that matters, `(B, m)` in float64 on the CPU.
+        dtype: that of the contexts, which says how exactly prices can be known.
+    """
+
+    problem: Problem
+    factual: Tensor = field(metadata=ROWS)
+    criterion: Criterion = field(metadata=ROWS)
+    margin: float = 0.0
+    size: Tensor | None = field(default=None, metadata=ROWS)
+    precise: Tensor | None = field(default=None, metadata=ROWS)
+    dtype: torch.dtype = torch.float64
+
+    def __len__(self) -> int:
+        return len(self.factual)
+
+    @property
+    def calls_solver(self) -> bool:
+        """Whether the criterion can only be judged with a solve."""
+        return self.criterion.needs_optimum
+
+    @property
+    def rounding(self) -> float:
+        """How exactly prices are known, as a fraction of the largest of them."""
+        return max(_ROUNDING, 4 * torch.finfo(self.dtype).eps)
+
+    @property
+    def pivot(self) -> Tensor:
+        """The decisions whose values the margin is a fraction of, `(B, m)`."""
+        return self.criterion.pivot(self.factual)
+
+    def turned(self, costs: Tensor) -> Tensor:
+        """The prices of predicted costs, turned so that less is better: `(B, n) -> (B, m)`."""
+        prices = self.problem.prices(costs)
+        return prices if self.problem.sense is Sense.MIN else -prices
+
+    def optimum(self, prices: Tensor, recall: Recall | None = None) -> Solved:
+        """The best decisions for turned prices: `(B, m) -> Solved`.
+
+        A solver may not distinguish decisions whose prices are 0 but for rounding: then they are 0.
+        What is recalled is not solved again.
+        """
+        problem = self.problem
+        turned = prices if problem.sense is Sense.MIN else -prices
+        solved = problem.attempt(turned) if recall is None else recall.attempt(problem, turned)
+        tiny = turned.abs() <= self.rounding * self._largest(turned)[:, None]
+        tiny &= (turned != 0) & turned.isfinite().all(1, keepdim=True)
+        again = [row for row in solved.failures if tiny[row].any()]
+        if again:
+            retried = problem.attempt(turned.masked_fill(tiny, 0.0)[again])
+            decisions, failures = solved.decisions.clone(), dict(solved.failures)
+            decisions[again] = retried.decisions
+            failures = {row: why for row, why in failures.items() if row not in again}
+            failures |= {again[k]: why for k, why in retried.failures.items()}
+            solved = Solved(decisions, failures, solved.shortfall)
+        return self.snapped(solved)
+
+    def snapped(self, solved: Solved) -> Solved:
+        """Decisions that are known ones up to the solver's tolerance, made these.
+
+        Otherwise the noise between the two would pass for a difference.
+        """
+        if self.problem.binary:
+            return solved
+        decisions = solved.decisions
+        for known in (self.factual, self.pivot):
+            decisions = torch.where(same_decision(decisions, known)[:, None], known, decisions)
+        return Solved(decisions, solved.failures, solved.shortfall)
+
+    def rival(self, prices: Tensor, optimum: Solved | None = None) -> Solved:
+        """The decision against which the criterion is measured: `(B, m) -> Solved`."""
+        if not self.calls_solver:
+            return Solved(self.factual, {})
+        solved = self.optimum(prices) if optimum is None else optimum
+        return self.criterion.rival(self.problem, prices, solved, self.margin)
+
+    def direction(self, prices: Tensor, rival: Tensor) -> Tensor:
+        """The d of `h = <prices, d> <= 0`, the margin included: `(B, m), (B, m) -> (B, m)`.
+
+        `h <= -margin |<theta, y>|`, with the pivot y, adds `margin sign(<theta, y>) y`.
+        """
+        direction = self.criterion.direction(prices, rival, self.factual)
+        if self.margin == 0:
+            return direction
+        pivot = self.pivot
+        return direction + self.margin * (prices * pivot).sum(1, keepdim=True).sign() * pivot
+
+    def judge(
+        self,
+        prices: Tensor,
+        rival: Tensor,
+        tolerance: float = TOLERANCE,
+        shortfall: Tensor | None = None,
+    ) -> CriterionValue:
+        """Whether the criterion holds, `h <= tolerance * sum_j |price_j d_j|`, and by how much.
+
+        Where the prices that count are 0 but for rounding, so is h. Where the rival may fall short
+        of the best decision, the criterion must hold against the best value there may be as well,
+        to within the same fraction of those terms or of the pivot's own, if these are larger.
+        """
+        direction = self.direction(prices, rival)
+        terms = prices * direction
+        h, size = terms.sum(1), terms.abs().sum(1)
+        rounding = self.rounding * self._largest(prices) * direction.abs().sum(1)
+        holds = h <= tolerance * size + rounding
+        if shortfall is not None:
+            against = [-multiple for multiple in self.criterion.multiples.get(Quantifier.EVERY, ())]
+            worst = h + max(against, default=0.0) * shortfall.to(h)
+            own = (prices * self.pivot).abs().sum(1)
+            holds &= worst <= tolerance * size.maximum(own) + rounding
+        return CriterionValue(direction, h, holds)
+
+    def beats(
+        self, prices: Tensor, left: Tensor, right: Tensor, blur: Tensor | float = 0.0
+    ) -> Tensor:
+        """Whether the left decision is another one than the right, and better by more than a blur.
+
+        Three times `(B, m) -> (B,)`. Where only columns differ whose prices are 0 but for rounding,
+        neither is better.
+        """
+        terms = prices * (left - right)
+        rounding = _ROUNDING * self._largest(prices) * (left - right).abs().sum(1)
+        better = terms.sum(1) < -TOLERANCE * terms.abs().sum(1) - rounding - blur
+        return better & ~same_decision(left, right)
+
+    def ties(self, prices: Tensor, optimum: Tensor) -> Tensor:
+        """Whether a valid row is valid by equality only: `(B, m), (B, m) -> (B,)`."""
+        return self.criterion.ties(prices, optimum, self.factual, TOLERANCE)
+
+    def compared(self, prices: Tensor, rival: Tensor) -> Tensor:
+        """The size of what the criterion compares, the values of two decisions: `(B,)`."""
+        return (prices * rival).abs().sum(1) + (prices * self.pivot.to(prices)).abs().sum(1)
+
+    def one_suffices(self, prices: Tensor, rival: Tensor) -> Tensor:
+        """Whether one decision is enough to meet the criterion, near some prices: `(B,)`."""
+        multiples = self.criterion.multiples
+        if Quantifier.SOME in multiples and Quantifier.EVERY in multiples:
+            # Above 0 the best value is to be reached by some decision, below it bounds them all.
+            return (prices * rival).sum(1) >= 0
+        return torch.full_like(prices[:, 0], Quantifier.SOME in multiples, dtype=torch.bool)
+
+    def on_host(self) -> Rules:
+        """The same for verification: decisions in float64 on the CPU, optima proven."""
+        factual = self.factual.to("cpu", torch.float64) if self.precise is None else self.precise
+        criterion = self.criterion.bind(len(self), factual)
+        return replace(self, problem=self.problem.exact(), factual=factual, criterion=criterion)
+
+    def _largest(self, prices: Tensor) -> Tensor:
+        """The largest price of each row, here or at the origin: `(B, m) -> (B,)`."""
+        here = prices.abs().amax(1)
+        return here if self.size is None else here.maximum(self.size.to(here))

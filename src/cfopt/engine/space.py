@@ -1,0 +1,108 @@
+"""Where searches move: among contexts, or among the codes of a generative model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from cfopt._batch import ROWS, Batch
+from cfopt.engine.latent import LatentSpace
+from cfopt.question.domain import Domain
+from cfopt.question.proximity import Latent, Proximity
+
+
+class LossAndGradient(NamedTuple):
+    """What is minimised, `(B,)`, and its gradients: by contexts `(B, ...)`, and by codes `(B, n)`.
+
+    None stands for a gradient of 0.
+    """
+
+    loss: Tensor
+    by_context: Tensor | None
+    by_point: Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Space(Batch):
+    """The points that searches move through, and what they keep small.
+
+    Points are the contexts themselves, or their codes where a generative model is used.
+
+    Arguments:
+        origin: the factual contexts, `(B, ...)`.
+        proximity: what to keep small.
+        domain: the contexts that are allowed; None if all are.
+        start: the points where to begin, `(B, ...)`; at home by default.
+        latent: the codes that are searched instead of contexts, if any.
+    """
+
+    origin: Tensor = field(metadata=ROWS)
+    proximity: Proximity
+    domain: Domain | None = field(default=None, metadata=ROWS)
+    start: Tensor | None = field(default=None, metadata=ROWS)
+    latent: LatentSpace | None = field(default=None, metadata=ROWS)
+
+    def __len__(self) -> int:
+        return len(self.origin)
+
+    @property
+    def home(self) -> Tensor:
+        """The point of each factual context: itself, or its code, `(B, ...)`."""
+        return self.origin if self.latent is None else self.latent.codes
+
+    @property
+    def beginning(self) -> Tensor:
+        """The points where searches begin, `(B, ...)`."""
+        return self.home if self.start is None else self.start
+
+    def context(self, point: Tensor) -> Tensor:
+        """The contexts of points: themselves, or what codes are decoded to, `(B, ...)`."""
+        return point if self.latent is None else self.latent.model.decode(point)
+
+    def allows(self, x: Tensor) -> Tensor:
+        """Whether each context is allowed: `(B, ...) -> (B,)`."""
+        if self.domain is None:
+            return torch.ones(len(x), dtype=torch.bool, device=x.device)
+        return self.domain.allows(x)
+
+    def pull(self, point: Tensor, x: Tensor) -> LossAndGradient:
+        """What is minimised, at points and their contexts: proximity, and plausibility of codes."""
+        if self.latent is None:
+            return LossAndGradient(*self.proximity.evaluate(x, self.origin))
+        if isinstance(self.proximity, Latent):
+            loss, by_point = self.proximity.evaluate(point, self.latent.codes)
+            by_context = None
+        else:
+            loss, by_context = self.proximity.evaluate(x, self.origin)
+            by_point = None
+        if self.latent.plausibility is not None:
+            penalty, slope = self.latent.plausibility.evaluate(point)
+            loss, by_point = loss + penalty, slope if by_point is None else by_point + slope
+        return LossAndGradient(loss, by_context, by_point)
+
+    def loss(self, point: Tensor) -> Tensor:
+        """What is minimised: `(B, ...) -> (B,)`."""
+        with torch.no_grad():
+            return self.pull(point, self.context(point)).loss
+
+    def gradient(
+        self, point: Tensor, x: Tensor, pull: LossAndGradient, prices: Tensor, weight: Tensor
+    ) -> Tensor:
+        """That of `loss + <weight, prices>` with respect to points, in one backward pass.
+
+        Arguments:
+            point: `(B, ...)`; x and prices were computed from it with a graph.
+            pull: the loss there.
+            weight: one for each price, `(B, m)`.
+        """
+        if self.latent is None:
+            (push,) = torch.autograd.grad(prices, point, weight)
+            return push if pull.by_context is None else push + pull.by_context
+        outputs, seeds = [prices], [weight]
+        if pull.by_context is not None:
+            outputs, seeds = [*outputs, x], [*seeds, pull.by_context]
+        (push,) = torch.autograd.grad(outputs, point, seeds)
+        return push if pull.by_point is None else push + pull.by_point

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from cfopt import registry
 from cfopt._typing import Array, Indices
-from cfopt.engine.progress import Moving, Points, Progress
+from cfopt.engine.progress import Moving, Points
 from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
-from cfopt.search.base import Search, check_whole
+from cfopt.search.base import check_whole
 from cfopt.search.dual_step import nearest_by_dual
 from cfopt.search.reference import HALVINGS, approach
-from cfopt.search.trust_region.evaluator import Bundle, Evaluator, ScaledEvaluation
+from cfopt.search.trust_region.evaluator import Bundle, Evaluator
+from cfopt.search.trust_region.run import BatchSearch
 
-#: How many numbers of slopes are held at once.
-_NUMBERS_AT_ONCE = 8_000_000
 #: How far beyond the boundary a step aims: this far, and by a fraction of what is missing.
 _BEYOND, _OVERSHOOT = 2 * TOLERANCE, 0.02
 #: How the pull grows and shrinks, and how weak it is when the search of a row ends.
@@ -30,15 +29,15 @@ _CLEARLY = 0.995
 _TRIES = 5
 #: The fraction of a step that is taken when as many whole ones have led to nothing valid.
 _SHORTER = 0.5
-#: By what fractions the columns of the factual decision are made dearer, to find others.
-_DEARER = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+#: By what fractions the columns of the factual decision are made more expensive, to find others.
+_EXTRA_COSTS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 #: The least weight of a feature in `|u|_1`, as a fraction of the mean change.
 _LEAST_WEIGHT = 0.1
 
 
 @registry.searches.register
 @dataclass(frozen=True)
-class Tangents(Search):
+class Tangents(BatchSearch):
     """Projects points on the linearised criterion until it holds, then pulls them back.
 
     At each point u (a change of the context) the criterion is linearised for the decisions that
@@ -71,22 +70,14 @@ class Tangents(Search):
         """Needs a search among contexts."""
         return "" if task.space.latent is None else "codes are searched; use Sequential()"
 
-    def steps(self, task: Task) -> Iterator[Progress]:
-        """As many rows together as memory allows."""
-        self.check(task)
-        task = task.proven()
-        at_once = max(1, _NUMBERS_AT_ONCE // (self.bundle * task.space.origin[0].numel()))
-        done, step = 0, 0
-        for rows in torch.split(task.row_numbers, at_once):
-            run = _Run(self, task[rows])
-            while len(run.running):
-                run.advance()
-                step += 1
-                yield Progress(step, len(task) - done, len(task), moving=run.moving().of(rows))
-            done += len(rows)
-            step += 1
-            points = replace(run.points(), rows=rows)
-            yield Progress(step, len(task) - done, len(task), points)
+    def numbers(self, task: Task) -> int:
+        """Those of the slopes."""
+        return self.bundle * task.space.origin[0].numel()
+
+    def rounds(self, task: Task) -> tuple[_Run, Iterator[Moving]]:
+        """All steps of some rows."""
+        run = _Run(self, task)
+        return run, run.steps()
 
 
 class _Run:
@@ -95,11 +86,12 @@ class _Run:
     def __init__(self, settings: Tangents, task: Task) -> None:
         count, every = len(task), np.arange(len(task))
         self.settings, self.task = settings, task
-        self.evaluator, self.bundle = Evaluator(task, np.ones(count)), Bundle(task, settings.bundle)
-        self.lower, self.upper = self._bounds()
+        self.evaluator = Evaluator(task, np.ones(count))
+        first = self.evaluator.first
+        self.bundle = Bundle(first.rival, settings.bundle)
+        self.lower, self.upper, self.sums = self.evaluator.limits()
         self.u = self.evaluator.start
-        first = self._look(every, self.u)
-        self.valid, self.some = first.miss == 0, first.one_suffices
+        self.valid, self.some = first.miss == 0, first.one_suffices.copy()
         # The nearest valid change so far, its proximity, and whether one decision is enough there.
         self.kept, self.least = self.u.copy(), np.where(self.valid, first.loss, np.inf)
         self.kept_some = first.one_suffices.copy()
@@ -108,47 +100,38 @@ class _Run:
         self.running = every[np.isfinite(first.miss)]
         self._suggest(every[first.one_suffices])
 
-    def _bounds(self) -> tuple[Array, Array]:
-        """The least and the greatest change that each row's bounds allow, `(B, p)` twice."""
-        home, domain = self.evaluator.home, self.task.space.domain
-        if domain is None:
-            return np.full_like(home, -np.inf), np.full_like(home, np.inf)
-        lower, upper = (
-            (end.double().cpu().numpy() - home) / self.evaluator.scale
-            for end in (domain.lower, domain.upper)
-        )
-        return lower, upper
+    def steps(self) -> Iterator[Moving]:
+        """Step until every row has come to rest; yields where the others are."""
+        while len(self.running):
+            self._advance()
+            points = self.evaluator.points(self.running, self.u[self.running])
+            yield Moving(self.evaluator.index(self.running), points)
 
     def _suggest(self, rows: Indices) -> None:
-        """Begin with decisions that would be the best if the factual one were dearer.
+        """Begin with decisions that would be the best if the factual one cost more.
 
         At the context itself the best decision is the factual one, which says nothing about what
         could replace it.
         """
         if not len(rows):
             return
-        task = self.task[torch.from_numpy(rows).to(self.task.space.origin.device)]
+        task = self.evaluator.part(rows)
         with torch.no_grad():
             prices = task.prices(task.space.origin)
-        for dearer in _DEARER[: self.settings.bundle - 1]:
-            solved = task.rules.optimum(prices + dearer * prices.abs() * task.rules.factual.sign())
+        for extra in _EXTRA_COSTS[: self.settings.bundle - 1]:
+            solved = task.rules.optimum(prices + extra * prices.abs() * task.rules.factual.sign())
             self.bundle.add(rows, solved.decisions)
             self.evaluator.solves[rows] += int(task.rules.calls_solver)
         self.evaluator.passes[rows] += 1
 
-    def _look(self, rows: Indices, u: Array) -> ScaledEvaluation:
-        """Look at changes, and reckon with what was decided there."""
-        seen = self.evaluator.look(rows, u)
-        self.bundle.add(rows, seen.rival)
-        return seen
-
-    def advance(self) -> None:
+    def _advance(self) -> None:
         """One step of all rows that are still running."""
         rows = self.running
         target = self._aim(rows)
         share = np.where(self.tries[rows] > _TRIES, _SHORTER, 1.0)[:, None]
         target = self.u[rows] + share * (target - self.u[rows])
-        there = self._look(rows, target)
+        there = self.evaluator.look(rows, target)
+        self.bundle.add(rows, there.rival)
         holds = there.miss == 0
         nearer = holds & (there.loss < self.least[rows])
         clearly = holds & (there.loss < _CLEARLY * self.least[rows])
@@ -196,14 +179,11 @@ class _Run:
         self, row: int, normals: Array, limits: Array, centre: Array
     ) -> tuple[Array, Array]:
         """Half-spaces around a point, with those of the limits on sums of features."""
-        domain, evaluator = self.task.space.domain, self.evaluator
-        origin, scale = evaluator.home[row], evaluator.scale[row]
-        if domain is None or domain.boxed:
+        if not self.sums:
             return normals, limits
-        matrix, least, most = domain.sums()
-        here = matrix @ (origin + scale * centre)
-        ends = np.concatenate([most - here, here - least])
-        both = np.concatenate([matrix * scale, -matrix * scale])
+        matrix, least, most = self.sums[row]
+        here = matrix @ centre
+        ends, both = np.concatenate([most - here, here - least]), np.concatenate([matrix, -matrix])
         finite = np.isfinite(ends)
         return np.concatenate([normals, both[finite]]), np.concatenate([limits, ends[finite]])
 
@@ -218,12 +198,6 @@ class _Run:
             return np.ones_like(u)
         weight: Array = size + _LEAST_WEIGHT * size.mean()
         return weight
-
-    def moving(self) -> Moving:
-        """Where the rows are that are still running."""
-        rows = self.running
-        at = self.evaluator.points(rows, self.u[rows])
-        return Moving(torch.from_numpy(rows).to(at.device), at)
 
     def points(self) -> Points:
         """The nearest valid context of each row, moved back towards the factual one."""

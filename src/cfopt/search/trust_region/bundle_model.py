@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 from cfopt._typing import Array, Indices
 from cfopt.search.trust_region.climb import Here, Outcome, StepPlan
-from cfopt.search.trust_region.evaluator import Bundle, Evaluator, ScaledEvaluation, host
+from cfopt.search.trust_region.evaluator import Bundle, Evaluator
 from cfopt.search.trust_region.step import (
     ELASTIC,
     TRIED,
     Region,
-    Sums,
     nearest_in_box,
     nearest_l1,
     nearest_l2,
@@ -49,24 +48,10 @@ class BundleModel:
 
     def __init__(self, evaluator: Evaluator, width: int) -> None:
         self._evaluator = evaluator
-        self._bundle = Bundle(evaluator.task, width)
-        task, scale, home = evaluator.task, evaluator.scale, evaluator.home
-        self._l1 = task.space.proximity.power == 1
+        self._bundle = Bundle(evaluator.first.rival, width)
+        self._l1 = evaluator.task.space.proximity.power == 1
         self._nearest = nearest_l1 if self._l1 else nearest_l2
-        self._lower, self._upper = np.full((2, *home.shape), [[[-np.inf]], [[np.inf]]])
-        self._sums: list[Sums] = []
-        if task.space.domain is not None:
-            self._lower = (host(task.space.domain.lower) - home) / scale
-            self._upper = (host(task.space.domain.upper) - home) / scale
-            matrix, least, most = task.space.domain.sums()
-            if len(matrix):
-                here = home @ matrix.T
-                zipped = zip(matrix * scale[:, None], least - here, most - here, strict=True)
-                self._sums = [Sums(*limits) for limits in zipped]
-
-    def begin(self, first: ScaledEvaluation) -> None:
-        """Keep the first decisions."""
-        self._bundle.add(np.arange(len(first.loss)), first.rival)
+        self._lower, self._upper, self._sums = evaluator.limits()
 
     def learn(self, rows: Indices, outcome: Outcome) -> NDArray[np.bool_]:
         """Keep further decisions."""

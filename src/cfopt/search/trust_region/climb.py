@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -15,8 +14,9 @@ from cfopt.search.trust_region.evaluator import Evaluator, ScaledEvaluation
 
 #: How the trust region shrinks and grows.
 _SHRINK, _GROW = 0.4, 2.0
-#: A step is poor, or good, below or above these fractions of what was expected.
-_POOR, _GOOD = 0.1, 0.7
+#: A radius shrinks, or grows, after steps that gain less, or more, than these fractions of what was
+#: expected; a step that gains less than the fraction between them says that the model is poor.
+_POOR, _FAIR, _GOOD = 0.1, 0.3, 0.7
 #: A loss that is lower by this fraction is a worthwhile gain.
 _WORTHWHILE = 0.002
 #: The penalty of climbs that begin at a valid point, as a multiple of the loss there: no cut that
@@ -95,31 +95,26 @@ class Outcome(NamedTuple):
         move: from where the climb was, `(R, p)`.
         there: what a look showed.
         taken: whether the climb has moved, `(R,)`.
-        hoped, gained: by how much the merit was expected to fall, and would fall, `(R,)`.
+        poor: whether much less was gained than expected, `(R,)`.
     """
 
     move: Array
     there: ScaledEvaluation
     taken: NDArray[np.bool_]
-    hoped: Array
-    gained: Array
+    poor: NDArray[np.bool_]
 
 
 class Model(Protocol):
     """What climbs know of their task near their points."""
 
-    def begin(self, first: ScaledEvaluation) -> None:
-        """Take notice of the starting points of all rows."""
-
     def plan(self, rows: Indices, here: Here) -> StepPlan:
-        """The best steps of some rows within their trust regions."""
+        """Where to go from here, for some rows."""
 
     def learn(self, rows: Indices, outcome: Outcome) -> NDArray[np.bool_]:
         """Take notice of what was seen; for which rows the decision there is a new one."""
 
 
-@dataclass(frozen=True)
-class Precision:
+class Precision(NamedTuple):
     """When a climb has come to rest.
 
     Arguments:
@@ -156,19 +151,16 @@ class Climb:
         self, evaluator: Evaluator, model: Model, radius: float, precision: Precision
     ) -> None:
         self.evaluator, self.model, self._precision = evaluator, model, precision
-        count = len(evaluator.start)
-        every = np.arange(count)
-        first = evaluator.look(every, evaluator.start)
+        count, first = len(evaluator.start), evaluator.first
         self._at = evaluator.start.copy()
-        self._loss, self._miss = first.loss, first.miss
-        self._one_suffices = first.one_suffices
+        self._loss, self._miss = first.loss.copy(), first.miss.copy()
+        self._one_suffices = first.one_suffices.copy()
         self._radius = np.full(count, radius)
         self._penalty = np.where(first.holds, _CAUTION * first.loss, 0.0)
         self._best = np.where(first.holds, first.loss, np.inf)
         self._idle = np.zeros(count, dtype=np.int64)
         self.steps = np.zeros(count, dtype=np.int64)
-        self.running = every[np.isfinite(first.miss)]
-        model.begin(first)
+        self.running = np.flatnonzero(np.isfinite(first.miss))
 
     def run(self, max_steps: int) -> Iterator[Moving]:
         """Take steps until every row has come to rest; yields where the others are."""
@@ -194,7 +186,7 @@ class Climb:
         gained = now - self._merit(rows, known, there.loss, there.miss)
         taken = (gained > 0) | (there.holds & ~known)
         move = plan.target - at
-        new = self.model.learn(rows, Outcome(move, there, taken, hoped, gained))
+        new = self.model.learn(rows, Outcome(move, there, taken, gained < _FAIR * hoped))
 
         moved = rows[taken]
         self._at[moved] = plan.target[taken]

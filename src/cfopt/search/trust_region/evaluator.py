@@ -13,6 +13,7 @@ from cfopt._typing import Array, Indices
 from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Evaluation, Task
 from cfopt.search.incumbents import Incumbents
+from cfopt.search.trust_region.step import Sums
 
 #: How many numbers of contexts are held at once.
 _NUMBERS_AT_ONCE = 8_000_000
@@ -63,8 +64,12 @@ class Evaluator:
         self.best = Incumbents(start, torch.float64)
         self.solves, self.passes = np.zeros((2, count), dtype=np.int64)
         self.failures: dict[int, str] = {}
+        every = np.arange(count)
+        seen = self._look(every, self.points(every, self.start))
         #: The size of what the criterion compares at the start, `(R,)`.
-        self.unit = np.zeros(count)
+        self.unit = np.maximum(host(task.rules.compared(seen.prices, seen.rival)), 1e-300)
+        #: What is seen at the start.
+        self.first = self._scaled(every, seen)
 
     @property
     def found(self) -> NDArray[np.bool_]:
@@ -83,38 +88,25 @@ class Evaluator:
         """The points of changes `(R, p)`, within the bounds of contexts: `(R, ...)`."""
         flat = torch.from_numpy(self.home[rows] + self.scale[rows] * u)
         x = flat.reshape(-1, *self.best.x.shape[1:]).to(self.best.x)
-        domain = self.task.space.domain
-        if (
-            domain is None or self.task.space.latent is not None
-        ):  # codes have no bounds of their own
+        space = self.task.space
+        if space.domain is None or space.latent is not None:  # codes have no bounds of their own
             return x
-        return domain[self.index(rows)].clamp(x)
+        return space.domain[self.index(rows)].clamp(x)
 
     def look(self, rows: Indices, u: Array) -> ScaledEvaluation:
         """Predict and solve at some changes; remember the points if they are the best so far."""
-        x, rules = self.points(rows, u), self.task.rules[self.index(rows)]
-        seen = self._look(rows, x)
-        self._remember(rows, x, seen)
-        first = self.unit[rows] == 0
-        if first.any():
-            unit = np.maximum(host(rules.compared(seen.prices, seen.rival)), 1e-300)
-            self.unit[rows[first]] = unit[first]
-        size, excess = host((seen.prices * seen.direction).abs().sum(1)), host(seen.h)
-        # Below the tolerance the criterion holds: no more is asked for.
-        miss = np.where(excess <= TOLERANCE / 2 * size, 0.0, excess) / self.unit[rows]
-        holds = seen.holds.cpu().numpy()
-        domain = self.task.space.domain
-        if domain is not None and not domain.discrete:
-            # Worse than any miss, but not hopeless: what is decoded at first may not be allowed.
-            miss = miss + np.where(holds | seen.allowed.cpu().numpy(), 0.0, _FORBIDDEN)
-        return ScaledEvaluation(
-            loss=host(seen.loss) / self._loss_unit[rows],
-            miss=miss,
-            holds=holds,
-            one_suffices=rules.one_suffices(seen.prices, seen.rival).cpu().numpy(),
-            prices=seen.prices,
-            rival=seen.rival,
-        )
+        return self._scaled(rows, self._look(rows, self.points(rows, u)))
+
+    def limits(self) -> tuple[Array, Array, list[Sums]]:
+        """The least and the greatest changes, `(R, p)` twice, and limits on sums of each row."""
+        domain, home = self.task.space.domain, self.home
+        if domain is None:
+            return np.full_like(home, -np.inf), np.full_like(home, np.inf), []
+        lower, upper = ((host(end) - home) / self.scale for end in (domain.lower, domain.upper))
+        matrix, least, most = domain.sums()
+        here = home @ matrix.T
+        sums = zip(matrix * self.scale[:, None], least - here, most - here, strict=True)
+        return lower, upper, [Sums(*limits) for limits in sums] if len(matrix) else []
 
     def linearise(self, rows: Indices, u: Array, bundle: Bundle) -> tuple[Array, Array]:
         """Value and slope of the criterion for each decision of a bundle at some changes.
@@ -138,33 +130,49 @@ class Evaluator:
         return value / unit, slope * self.scale[rows, None] / unit[..., None]
 
     def _look(self, rows: Indices, x: Tensor) -> Evaluation:
+        """Look at points; whole numbers are judged where they are rounded to, and remembered."""
+        index, domain = self.index(rows), self.task.space.domain
+        seen = best = self._judge(rows, x)
+        if domain is not None and domain.discrete:
+            x = domain[index].round(x)
+            best = self._judge(rows, x)
+        excess = torch.where(best.allowed, best.h, torch.inf)
+        self.best.update(index, x, best.loss, excess, best.holds)
+        return seen
+
+    def _judge(self, rows: Indices, x: Tensor) -> Evaluation:
         seen = look(self.task, self.index(rows), x)
         self.passes[rows] += 1
         self.solves[rows] += int(self.task.rules.calls_solver)
         self.failures |= {int(rows[i]): reason for i, reason in seen.failures.items()}
         return seen
 
-    def _remember(self, rows: Indices, x: Tensor, seen: Evaluation) -> None:
-        """Compare with the best so far; whole numbers are judged where they are rounded to."""
-        domain = self.task.space.domain
-        if domain is not None and domain.discrete:
-            x = domain[self.index(rows)].round(x)
-            seen = self._look(rows, x)
-        excess = torch.where(seen.allowed, seen.h, torch.inf)
-        self.best.update(self.index(rows), x, seen.loss, excess, seen.holds)
+    def _scaled(self, rows: Indices, seen: Evaluation) -> ScaledEvaluation:
+        size, excess = host((seen.prices * seen.direction).abs().sum(1)), host(seen.h)
+        # Below the tolerance the criterion holds: no more is asked for.
+        miss = np.where(excess <= TOLERANCE / 2 * size, 0.0, excess) / self.unit[rows]
+        holds, domain = seen.holds.cpu().numpy(), self.task.space.domain
+        if domain is not None and not domain.discrete:
+            # Worse than any miss, but not hopeless: what is decoded at first may not be allowed.
+            miss = miss + np.where(holds | seen.allowed.cpu().numpy(), 0.0, _FORBIDDEN)
+        one_suffices = self.task.rules.one_suffices(seen.prices, seen.rival).cpu().numpy()
+        loss = host(seen.loss) / self._loss_unit[rows]
+        return ScaledEvaluation(loss, miss, holds, one_suffices, seen.prices, seen.rival)
 
 
 class Bundle:
     """The decisions that climbs reckon with, each of which makes a cut.
 
     Arguments:
-        task: its rows are those of the bundle.
+        decisions: the first of each row, `(B, m)`.
         width: how many decisions a row keeps; the newest replaces the oldest.
     """
 
-    def __init__(self, task: Task, width: int) -> None:
-        self._kept = task.rules.factual.new_zeros((len(task), width, task.rules.factual.shape[1]))
-        self._added = np.zeros(len(task), dtype=np.intp)
+    def __init__(self, decisions: Tensor, width: int) -> None:
+        count, columns = decisions.shape
+        self._kept = decisions.new_zeros((count, width, columns))
+        self._added = np.zeros(count, dtype=np.intp)
+        self.add(np.arange(count), decisions)
 
     def count(self, rows: Indices) -> Indices:
         """How many decisions each row has, `(R,)`."""

@@ -12,7 +12,6 @@ from cfopt.search.trust_region.climb import Here, Outcome, StepPlan
 from cfopt.search.trust_region.evaluator import (
     Bundle,
     Evaluator,
-    ScaledEvaluation,
     host,
 )
 from cfopt.search.trust_region.step import (
@@ -52,14 +51,9 @@ class LatentModel:
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
-        self._bundle = Bundle(evaluator.task, _WIDTH)
-
-    def begin(self, first: ScaledEvaluation) -> None:
-        """Keep the first decisions; where one is enough, also some unlike the factual one."""
-        task, every = self._evaluator.task, np.arange(len(first.loss))
-        self.surrogate = Surrogate(task, host(first.prices), first.loss)
-        self._bundle.add(every, first.rival)
-        self._look_around(every[first.one_suffices], first.prices)
+        self._bundle = Bundle(evaluator.first.rival, _WIDTH)
+        self.surrogate = Surrogate(evaluator)
+        self._look_around(np.flatnonzero(evaluator.first.one_suffices))
 
     def learn(self, rows: Indices, outcome: Outcome) -> NDArray[np.bool_]:
         """Keep further decisions, and let the surrogate agree with the prices that were seen."""
@@ -71,7 +65,7 @@ class LatentModel:
 
         Refreshed, a surrogate may find that others bind, whose slopes are then asked for in turn.
         """
-        surrogate, passes = self.surrogate, self.surrogate.passes[rows]
+        surrogate = self.surrogate
         z = self._evaluator.points(rows, here.at)
         new = np.flatnonzero(np.isnan(surrogate.floor[rows]))
         surrogate.measure(rows[new], z[torch.from_numpy(new)])
@@ -91,7 +85,6 @@ class LatentModel:
                 slopes = np.stack([cuts[i] for i in alike.tolist()])
                 surrogate.refresh(rows[alike], z[torch.from_numpy(alike)], slopes)
             binding |= self._solve(stale, rows, here, plan)
-        self._evaluator.passes[rows] += surrogate.passes[rows] - passes
         plan.fresh[:] = surrogate.fresh[rows]
         return plan
 
@@ -152,7 +145,7 @@ class LatentModel:
                 binding = directions[choice][step.multipliers > least]
         return binding
 
-    def _look_around(self, rows: Indices, prices: torch.Tensor) -> None:
+    def _look_around(self, rows: Indices) -> None:
         """Keep some decisions that make less and less use of the factual one.
 
         The best decision, which at home is the factual one itself, is no use for a first step
@@ -160,7 +153,8 @@ class LatentModel:
         """
         if not len(rows):
             return
-        rules, prices = self._rules(rows), prices[self._evaluator.index(rows)]
+        rules = self._rules(rows)
+        prices = self._evaluator.first.prices[self._evaluator.index(rows)]
         used = rules.factual.abs() / rules.factual.abs().amax(1, keepdim=True).clamp(min=1e-12)
         size = prices.abs().mean(1, keepdim=True)
         for weight in _DISCOURAGED:

@@ -72,8 +72,9 @@ class LatentSequential(TrustRegion):
         """From the start; from random codes where that found nothing; then nearer."""
         run = LatentRun(task, self.max_steps, self.radius)
         generator = torch.Generator().manual_seed(self.seed)
-        knobs = (self.samples, self.starts, generator)
-        others = [run.random_restart(*knobs) for _ in range(self.restarts)]
+        others = [
+            run.random_restart(self.samples, self.starts, generator) for _ in range(self.restarts)
+        ]
         if others:
             others += [run.approach(), run.polish()]
         return run, chain(run.climb(run.every, run.best.x[:, None]), *others)

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from numbers import Real
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -40,7 +41,7 @@ class Run(ABC):
     def __init__(self, task: Task, max_steps: int) -> None:
         count, device = len(task), task.space.home.device
         self.task = task
-        self.every = torch.arange(count, device=device)
+        self.every = task.row_numbers
         self.best = Incumbents(task.space.beginning.detach(), torch.float64)
         self.steps, self.solves, self.passes = torch.zeros(
             (3, count), dtype=torch.long, device=device
@@ -103,7 +104,7 @@ class Run(ABC):
         each = torch.arange(count, device=rows.device)[:, None]
         yield from self.climb(rows, points[each, order])
 
-    def points(self, method: str) -> Points:
+    def points(self, method: str = "sequential") -> Points:
         """All rows."""
         found = self.best.found.tolist()
         return Points(
@@ -118,9 +119,43 @@ class Run(ABC):
         )
 
 
+class Rounds(Protocol):
+    """Rows that are worked on together."""
+
+    def points(self) -> Points:
+        """Where the rows have ended."""
+
+
+class BatchSearch(Search):
+    """Searches that work on as many rows at once as memory allows."""
+
+    @abstractmethod
+    def numbers(self, task: Task) -> int:
+        """How many numbers a row of a task needs."""
+
+    @abstractmethod
+    def rounds(self, task: Task) -> tuple[Rounds, Iterator[Moving]]:
+        """A run on some rows of a task, and everything that it is to do."""
+
+    def steps(self, task: Task) -> Iterator[Progress]:
+        """All rounds of some rows, then those of others."""
+        self.check(task)
+        task = task.proven()
+        at_once = max(1, _NUMBERS_AT_ONCE // self.numbers(task))
+        step, left = 0, len(task)
+        yield Progress(step, left, len(task))
+        for rows in torch.split(task.row_numbers, at_once):
+            run, rounds = self.rounds(task[rows])
+            for moving in rounds:
+                step += 1
+                yield Progress(step, left, len(task), moving=moving.of(rows))
+            step, left = step + 1, left - len(rows)
+            yield Progress(step, left, len(task), replace(run.points(), rows=rows))
+
+
 @dataclass(frozen=True)
-class TrustRegion(Search):
-    """The knobs of trust-region searches, and the rounds of climbs that they make."""
+class TrustRegion(BatchSearch):
+    """The settings of trust-region searches."""
 
     max_steps: int
     radius: float
@@ -138,27 +173,3 @@ class TrustRegion(Search):
             raise InputError(
                 f"{name} needs no more starts than samples, got {self.starts} and {self.samples}."
             )
-
-    @abstractmethod
-    def rounds(self, task: Task) -> tuple[Run, Iterator[Moving]]:
-        """A run on some rows of a task, and everything that it is to do."""
-
-    @abstractmethod
-    def numbers(self, task: Task) -> int:
-        """How many numbers a row of a task needs."""
-
-    def steps(self, task: Task) -> Iterator[Progress]:
-        """Climb from the start, then from others; as many rows at once as memory allows."""
-        self.check(task)
-        task = task.proven()
-        every = torch.arange(len(task), device=task.space.home.device)
-        at_once = max(1, _NUMBERS_AT_ONCE // self.numbers(task))
-        step, left = 0, len(task)
-        yield Progress(step, left, len(task))
-        for rows in torch.split(every, at_once):
-            run, rounds = self.rounds(task[rows])
-            for moving in rounds:
-                step += 1
-                yield Progress(step, left, len(task), moving=moving.of(rows))
-            step, left = step + 1, left - len(rows)
-            yield Progress(step, left, len(task), replace(run.points("sequential"), rows=rows))

@@ -12,7 +12,7 @@ from torch import Tensor
 from cfopt._typing import Array, Indices
 from cfopt.engine.task import Task
 from cfopt.search.trust_region.climb import Outcome
-from cfopt.search.trust_region.evaluator import host
+from cfopt.search.trust_region.evaluator import Evaluator, host
 from cfopt.search.trust_region.jacobian import Linearised, linearise, slopes
 from cfopt.search.trust_region.step import strict
 
@@ -20,8 +20,6 @@ from cfopt.search.trust_region.step import strict
 _DEPENDENT = 1e-9
 #: How many steps a surrogate that does well is kept.
 _OLD = 1
-#: Below this fraction of what was expected, a step was not a fair one.
-_FAIR = 0.3
 
 
 class Surrogate:
@@ -38,22 +36,20 @@ class Surrogate:
     and the curvature that of the last measurement, but for the plausibility.
 
     Arguments:
-        task: in a latent space.
-        prices: at the start of each row, `(R, m)`.
-        loss: there, `(R,)`.
+        evaluator: of a task in a latent space.
     """
 
-    def __init__(self, task: Task, prices: Array, loss: Array) -> None:
-        count, size = task.space.home.shape
-        self.task = task
+    def __init__(self, evaluator: Evaluator) -> None:
+        first, (count, size) = evaluator.first, evaluator.home.shape
+        prices = host(first.prices)
+        self._evaluator = evaluator
         self.state = Linearised(
             prices=prices.copy(),
             jacobian=np.zeros((*prices.shape, size)),
-            loss=loss.copy(),
+            loss=first.loss.copy(),
             slope=np.zeros((count, size)),
             curvature=np.zeros((count, size, size)),
         )
-        self.passes = np.zeros(count, dtype=np.int64)
         #: What the loss would fall to without the criterion, by the first measurement, `(R,)`.
         self.floor = np.full(count, np.nan)
         #: Which rows are to be refreshed, and how many steps the others took since they were.
@@ -74,13 +70,13 @@ class Surrogate:
         """Linearise the task at codes `(R, n)` of some rows."""
         if not len(rows):
             return
-        task = self._part(rows)
+        task = self._evaluator.part(rows)
         found = linearise(task, z)
         for name in (field.name for field in fields(found)):
             getattr(self.state, name)[rows] = getattr(found, name)
         self._measured[rows] = found.curvature
         self.state.curvature[rows] += _plausible(task, z)
-        self.passes[rows] += 1 + z.shape[1]
+        self._evaluator.passes[rows] += 1 + z.shape[1]
         self._renew(rows)
         for i in np.flatnonzero(np.isnan(self.floor[rows])).tolist():
             slope = found.slope[i]
@@ -105,12 +101,12 @@ class Surrogate:
     def refresh(self, rows: Indices, z: Tensor, cuts: Array) -> None:
         """Make the surrogate agree with the slopes of some cuts at codes: `(R, n), (R, c, m)`."""
         # The curvature of absolute values changes too much to be kept.
-        if self.task.space.proximity.measure.power != 2:
+        if self._evaluator.task.space.proximity.measure.power != 2:
             self.measure(rows, z)
             return
-        task, state = self._part(rows), self.state
+        task, state = self._evaluator.part(rows), self.state
         found, state.slope[rows], passes = slopes(task, z, torch.from_numpy(cuts).to(z))
-        self.passes[rows] += passes
+        self._evaluator.passes[rows] += passes
         state.curvature[rows] = self._measured[rows] + _plausible(task, z)
         for i, row in enumerate(rows.tolist()):
             self._cuts[row] = known = np.concatenate([self._cuts[row], cuts[i]])
@@ -122,8 +118,8 @@ class Surrogate:
 
     def learn(self, rows: Indices, outcome: Outcome) -> None:
         """Agree with what was seen, by Broyden's update, and go along with steps taken."""
-        state, move, taken = self.state, outcome.move, outcome.taken
-        prices = host(outcome.there.prices)
+        (move, there, taken, poor), state = outcome, self.state
+        prices = host(there.prices)
         size = np.square(move).sum(axis=1) + 1e-12
         wrong = prices - state.prices[rows] - np.einsum("rmn,rn->rm", state.jacobian[rows], move)
         state.jacobian[rows] += wrong[:, :, None] * (move / size[:, None])[:, None, :]
@@ -132,14 +128,10 @@ class Surrogate:
         state.slope[moved] += np.einsum("rij,rj->ri", state.curvature[moved], move[taken])
         self._age[moved] += 1
         age = self._age[rows]
-        poor = ~taken | (outcome.gained < _FAIR * outcome.hoped) | (age > _OLD)
-        self.stale[rows] = poor & (age > 0)
+        self.stale[rows] = (age > 0) & (~taken | poor | (age > _OLD))
 
     def _renew(self, rows: Indices) -> None:
         self._age[rows], self.stale[rows] = 0, False
-
-    def _part(self, rows: Indices) -> Task:
-        return self.task[torch.from_numpy(rows).to(self.task.space.home.device)]
 
 
 def _plausible(task: Task, z: Tensor) -> Array:

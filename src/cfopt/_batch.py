@@ -42,6 +42,11 @@ class Batch:
         return replace(parts[0], **joined)
 
 
+def where_rows(chosen: Tensor, values: Tensor, others: Tensor) -> Tensor:
+    """Values in the chosen rows, and others elsewhere: `(B,), (B, ...), (B, ...) -> (B, ...)`."""
+    return torch.where(chosen.view(-1, *[1] * (values.ndim - 1)), values, others)
+
+
 def _pick(values: Any, rows: Tensor) -> Any:
     if values is None or (isinstance(values, tuple) and not values):
         return values

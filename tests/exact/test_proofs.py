@@ -318,7 +318,7 @@ def test_the_nearest_point_of_a_box_and_a_half_space_is_that_of_a_quadratic_prog
     normal_, limit = rng.standard_normal((200, 4)), -3 * rng.random(200)
     lower, upper = -rng.random((200, 4)), rng.random((200, 4))
     penalty = np.full(200, 1e4)
-    u, price = step.nearest_in_box(normal_, limit, lower, upper, penalty)
+    u, price = step.nearest_in_box(step.Region(normal_, limit, lower, upper, penalty))
     met = 0
     for row in range(200):
         one = slice(row, row + 1)

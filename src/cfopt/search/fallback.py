@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from cfopt._batch import where_rows
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
 from cfopt.exact.verify import verify
@@ -104,13 +105,12 @@ class _Pending:
         """Add what the rows took before, and keep the better of two contexts that both miss."""
         old, now = before[index], self.points
         keep = ~now.found.cpu() & (old.violation < self.violation)
-        shape = (-1, *[1] * (now.x.ndim - 1))
         pairs = zip(old.points.notes, now.notes, strict=True)
         names = zip(old.points.methods, now.methods, strict=True)
         proofs = zip(old.points.certificates, now.certificates, strict=True)
         points = replace(
             now,
-            x=torch.where(keep.view(shape).to(now.x.device), old.points.x, now.x),
+            x=where_rows(keep.to(now.x.device), old.points.x, now.x),
             steps=old.points.steps + now.steps,
             solves=old.points.solves + now.solves,
             passes=old.points.passes + now.passes,
@@ -177,11 +177,10 @@ class Refined(Search):
         # What was found stays the answer until a nearer one is verified.
         with torch.no_grad():
             nearer &= verify(part, part.space.context(polished.x)).valid.to(nearer.device)
-        shape = (-1, *[1] * (first.x.ndim - 1))
         methods = zip(first.methods, nearer.tolist(), strict=True)
         finished = replace(
             first,
-            x=torch.where(nearer.view(shape), polished.x, first.x),
+            x=where_rows(nearer, polished.x, first.x),
             steps=first.steps + polished.steps,
             solves=first.solves + polished.solves,
             passes=first.passes + polished.passes,

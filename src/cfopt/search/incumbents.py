@@ -7,6 +7,8 @@ from copy import copy
 import torch
 from torch import Tensor
 
+from cfopt._batch import where_rows
+
 
 class Incumbents:
     """The best valid point of each row or, while there is none, the least violating one.
@@ -51,7 +53,7 @@ class Incumbents:
         loss, excess = loss.to(self.loss), excess.to(self.loss)
         nearer = holds & (loss < self.loss[rows])
         better = nearer | ((excess < self.excess[rows]) & ~self.found[rows])
-        self.x[rows] = torch.where(better.view(-1, *[1] * (x.ndim - 1)), x, self.x[rows])
+        self.x[rows] = where_rows(better, x, self.x[rows])
         self.loss[rows] = torch.where(nearer, loss, self.loss[rows])
         self.excess[rows] = torch.fmin(self.excess[rows], excess)
 

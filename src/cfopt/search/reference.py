@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from cfopt._batch import where_rows
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
 from cfopt.exact.verify import verify
@@ -55,7 +56,7 @@ class Reference(Search):
             start = known.contexts[[k for k in chosen if k is not None]]
             moved = approach(task[rows], start)
             kept = verify(task[rows], moved).valid.to(x.device)
-            x[rows] = torch.where(kept.view(-1, *[1] * (x.ndim - 1)), moved, start)
+            x[rows] = where_rows(kept, moved, start)
             tried[rows] = HALVINGS
         points = Points(
             rows=each,
@@ -154,7 +155,7 @@ def approach(task: Task, x: Tensor) -> Tensor:
             there = task.space.domain.round(there) if task.space.domain.discrete else there
         seen = task.look(there)
         nearer = seen.holds & (seen.loss < loss)
-        best = torch.where(nearer.view(shape), there, best)
+        best = where_rows(nearer, there, best)
         loss = torch.where(nearer, seen.loss, loss)
         near, far = torch.where(seen.holds, near, middle), torch.where(seen.holds, middle, far)
     return best

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
-from cfopt._typing import Array, Indices
+from cfopt._typing import Indices
 from cfopt.search.trust_region.climb import Here, Outcome, StepPlan
 from cfopt.search.trust_region.evaluator import Bundle, Evaluator
 from cfopt.search.trust_region.step import (
@@ -18,19 +16,6 @@ from cfopt.search.trust_region.step import (
     nearest_l1,
     nearest_l2,
 )
-
-
-class _Cuts(NamedTuple):
-    """Half-spaces `normals @ u <= limits` and boxes, `(R, K, p)`, `(R, K)` and `(R, p)`.
-
-    What a unit of excess over the cuts of a row costs is `elastic`, `(R,)`.
-    """
-
-    normals: Array
-    limits: Array
-    lower: Array
-    upper: Array
-    elastic: Array
 
 
 class BundleModel:
@@ -50,7 +35,6 @@ class BundleModel:
         self._evaluator = evaluator
         self._bundle = Bundle(evaluator.first.rival, width)
         self._l1 = evaluator.task.space.proximity.power == 1
-        self._nearest = nearest_l1 if self._l1 else nearest_l2
         self._lower, self._upper, self._sums = evaluator.limits()
 
     def learn(self, rows: Indices, outcome: Outcome) -> NDArray[np.bool_]:
@@ -59,68 +43,41 @@ class BundleModel:
 
     def plan(self, rows: Indices, here: Here) -> StepPlan:
         """Linearise, then solve a step problem for each row; a few where one decision suffices."""
-        cuts = self._cuts(rows, here)
-        plan = StepPlan.nothing(here.at)
-        known = self._bundle.count(rows)
-        every = np.flatnonzero(~here.one_suffices)
-        self._step(plan, rows, every, [slice(0, count) for count in known[every]], cuts)
-        distance = np.maximum(-cuts.limits, 0.0) / np.linalg.norm(cuts.normals, axis=2).clip(1e-300)
+        value, normals = self._evaluator.linearise(rows, here.at, self._bundle)
+        limits = np.einsum("rkp,rp->rk", normals, here.at) - value
+        lower = np.maximum(self._lower[rows], here.at - here.radius[:, None])
+        upper = np.minimum(self._upper[rows], here.at + here.radius[:, None])
+        elastic, known = ELASTIC * (1.0 + here.loss), self._bundle.count(rows)
+        distance = np.maximum(-limits, 0.0) / np.linalg.norm(normals, axis=2).clip(1e-300)
         distance[np.arange(distance.shape[1]) >= known[:, None]] = np.inf
-        order = distance.argsort(axis=1)[:, :TRIED]
-        for k in range(order.shape[1]):
-            some = np.flatnonzero(here.one_suffices & (known > k))
+        nearest = distance.argsort(axis=1)[:, :TRIED]
+        plan = StepPlan.nothing(here.at)
+        simple = here.one_suffices & (not (self._l1 or self._sums))
+        for i in np.flatnonzero(~simple).tolist():
+            sums = self._sums[rows[i]] if self._sums else None
+            region = Region(normals[i], limits[i], lower[i], upper[i], elastic[i], sums)
+            choices = [slice(0, known[i])]
+            if here.one_suffices[i]:
+                choices = [slice(k, k + 1) for k in nearest[i, : known[i]].tolist()]
+            for choice in choices:
+                self._try(plan, i, region.only(choice))
+        for k in range(nearest.shape[1]):  # one cut each, in a box: all rows at once
+            some = np.flatnonzero(simple & (known > k))
             if not len(some):
                 break
-            chosen = order[some, k]
-            if self._l1 or self._sums:
-                self._step(plan, rows, some, [slice(j, j + 1) for j in chosen], cuts)
-            else:
-                _step_in_box(plan, some, chosen, cuts)
+            cut = (some, nearest[some, k])
+            region = Region(normals[cut], limits[cut], lower[some], upper[some], elastic[some])
+            u, price = nearest_in_box(region)
+            miss = np.maximum((region.normals * u).sum(axis=1) - region.limits, 0.0)
+            # Where the cut cannot be met, the price is that of the excess.
+            price = np.where(price >= region.elastic, region.elastic * miss, price)
+            plan.improve(some, u, np.square(u).sum(axis=1), miss, price, region.elastic)
         return plan
 
-    def _cuts(self, rows: Indices, here: Here) -> _Cuts:
-        """The criterion for each decision of the bundle, to first order, and the boxes."""
-        value, slope = self._evaluator.linearise(rows, here.at, self._bundle)
-        radius = here.radius[:, None]
-        return _Cuts(
-            normals=slope,
-            limits=np.einsum("rkp,rp->rk", slope, here.at) - value,
-            lower=np.maximum(self._lower[rows], here.at - radius),
-            upper=np.minimum(self._upper[rows], here.at + radius),
-            elastic=ELASTIC * (1.0 + here.loss),
-        )
-
-    def _step(
-        self,
-        plan: StepPlan,
-        rows: Indices,
-        which: Indices,
-        choices: list[slice],
-        cuts: _Cuts,
-    ) -> None:
-        """Try to meet the chosen cuts of some of the rows of a plan."""
-        u = plan.target[which]
-        loss, miss, price = np.full((3, len(which)), np.inf)
-        for k, (i, choice) in enumerate(zip(which.tolist(), choices, strict=True)):
-            normals, limits = cuts.normals[i, choice], cuts.limits[i, choice]
-            box, sums = (cuts.lower[i], cuts.upper[i]), self._sums[rows[i]] if self._sums else None
-            step = self._nearest(Region(normals, limits, *box, cuts.elastic[i], sums))
-            if step is not None:
-                u[k], price[k] = step.v, step.price
-                miss[k] = (normals @ step.v - limits).max(initial=0.0)
-        solved = np.isfinite(miss)
-        loss[solved] = (np.abs(u) if self._l1 else np.square(u)).sum(axis=1)[solved]
-        plan.improve(which, u, loss, miss, price, cuts.elastic[which])
-
-
-def _step_in_box(plan: StepPlan, which: Indices, chosen: Indices, cuts: _Cuts) -> None:
-    """The same for one cut each and squares in a box, all at once."""
-    normals, limits, elastic = (
-        cuts.normals[which, chosen],
-        cuts.limits[which, chosen],
-        cuts.elastic[which],
-    )
-    u, price = nearest_in_box(normals, limits, cuts.lower[which], cuts.upper[which], elastic)
-    miss = np.maximum((normals * u).sum(axis=1) - limits, 0.0)
-    price = np.where(price >= elastic, elastic * miss, price)  # the cut cannot be met
-    plan.improve(which, u, np.square(u).sum(axis=1), miss, price, elastic)
+    def _try(self, plan: StepPlan, i: int, region: Region) -> None:
+        """Plan the nearest change in a region, if it promises more than what is planned."""
+        step = (nearest_l1 if self._l1 else nearest_l2)(region)
+        if step is not None:
+            loss = (np.abs(step.v) if self._l1 else np.square(step.v)).sum()
+            miss = (region.normals @ step.v - region.limits).max(initial=0.0)
+            plan.improve(i, step.v, loss, miss, step.price, region.elastic)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,8 +18,7 @@ _DELTA = 1e-2
 _NUMBERS_AT_ONCE = 12_000_000
 
 
-@dataclass(frozen=True)
-class Linearised:
+class Linearised(NamedTuple):
     """What moving a code by p does, for R codes.
 
         prices(p) = prices + jacobian p
@@ -51,8 +50,7 @@ def linearise(task: Task, z: Tensor) -> Linearised:
     at_once = max(1, _NUMBERS_AT_ONCE // (size * task.space.origin[0].numel()))
     rows = torch.arange(len(z), device=z.device)
     parts = [_linearise(task[part], z[part]) for part in torch.split(rows, at_once)]
-    names = ("prices", "jacobian", "loss", "slope", "curvature")
-    return Linearised(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
+    return Linearised(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 @torch.no_grad()

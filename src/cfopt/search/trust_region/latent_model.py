@@ -132,14 +132,13 @@ class LatentModel:
         binding: Array = directions[:0]
         elastic = ELASTIC * (1.0 + here.loss[i])
         box = np.full(len(slope), here.radius[i])
+        region = Region(normals, limits - _INSIDE, -box, box, elastic)
         for choice in choices:
-            cuts, most = normals[choice], limits[choice]
-            region = Region(cuts, most - _INSIDE, -box, box, elastic)
-            step = solve_step(curvature, slope, region)
+            step = solve_step(curvature, slope, region.only(choice))
             if step is None:
                 continue
             loss = here.loss[i] + slope @ step.v + 0.5 * step.v @ state.curvature[row] @ step.v
-            miss = (cuts @ step.v - most).max(initial=0.0)
+            miss = (normals[choice] @ step.v - limits[choice]).max(initial=0.0)
             if plan.improve(i, here.at[i] + step.v, loss, miss, step.price, elastic):
                 least = _BINDING * step.multipliers.max(initial=0.0)
                 binding = directions[choice][step.multipliers > least]

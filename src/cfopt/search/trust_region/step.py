@@ -44,8 +44,12 @@ class Region(NamedTuple):
     limits: Array
     lower: Array
     upper: Array
-    elastic: float
+    elastic: float | Array
     sums: Sums | None = None
+
+    def only(self, choice: slice) -> Region:
+        """The same with some of the cuts."""
+        return self._replace(normals=self.normals[choice], limits=self.limits[choice])
 
 
 class Step(NamedTuple):
@@ -110,12 +114,7 @@ def nearest_l2(region: Region) -> Step | None:
 
 def nearest_l1(region: Region) -> Step | None:
     """The step problem of `|v|_1`, with v = added - taken, both >= 0."""
-    size, lower, upper, sums = (
-        len(region.lower),
-        region.lower,
-        region.upper,
-        region.sums,
-    )
+    size, (lower, upper), sums = len(region.lower), region[2:4], region.sums
     split = region._replace(
         normals=np.hstack([region.normals, -region.normals]),
         lower=np.append(lower, -upper).clip(0.0),
@@ -136,9 +135,7 @@ def _absolute_values(size: int) -> tuple[Array, Array]:
     return _TINY * np.eye(size), np.ones(size)
 
 
-def nearest_in_box(
-    normal: Array, limit: Array, lower: Array, upper: Array, elastic: Array
-) -> tuple[Array, Array]:
+def nearest_in_box(regions: Region) -> tuple[Array, Array]:
     """The nearest change that meets one cut, for many rows at once, without a call for each.
 
         u(t) = clip(-t g / 2, lower, upper)
@@ -147,13 +144,12 @@ def nearest_in_box(
     `g @ u(t)` never rises with t.
 
     Arguments:
-        normal, limit: one cut each, `(N, p)` and `(N,)`.
-        lower, upper: the boxes, `(N, p)`.
-        elastic: what a unit of excess costs, `(N,)`.
+        regions: one cut and one box each, `(N, p)`, `(N,)`, `(N, p)` twice and `(N,)`.
 
     Returns the changes `(N, p)` and the multipliers `(N,)`.
     """
-    below, above = np.zeros_like(limit), elastic.copy()
+    normal, limit, lower, upper, elastic, _ = regions
+    below, above = np.zeros_like(limit), np.array(elastic)
 
     def at(multiplier: Array) -> Array:
         return np.clip(-0.5 * multiplier[:, None] * normal, lower, upper)

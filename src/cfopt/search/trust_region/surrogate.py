@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -56,9 +54,9 @@ class Surrogate:
         self.stale = np.ones(count, dtype=bool)
         self._age = np.zeros(count, dtype=np.int64)
         self._measured = np.zeros((count, size, size))
-        # The cuts whose slopes at the present codes are known, with these.
-        self._cuts: list[Array] = [np.zeros((0, prices.shape[1]))] * count
-        self._slopes: list[Array] = [np.zeros((0, size))] * count
+        # The cuts `(c, m)` whose slopes `(c, n)` at the present codes are known, with these.
+        self._nothing = np.zeros((0, prices.shape[1])), np.zeros((0, size))
+        self._known: list[tuple[Array, Array]] = [self._nothing] * count
 
     @property
     def fresh(self) -> NDArray[np.bool_]:
@@ -72,8 +70,8 @@ class Surrogate:
             return
         task = self._evaluator.part(rows)
         found = linearise(task, z)
-        for name in (field.name for field in fields(found)):
-            getattr(self.state, name)[rows] = getattr(found, name)
+        for mine, other in zip(self.state, found, strict=True):
+            mine[rows] = other
         self._measured[rows] = found.curvature
         self.state.curvature[rows] += _plausible(task, z)
         self._evaluator.passes[rows] += 1 + z.shape[1]
@@ -87,14 +85,11 @@ class Surrogate:
     def forget(self, rows: Indices) -> None:
         """Drop the slopes of cuts that were measured at earlier codes."""
         for row in rows.tolist():
-            self._cuts[row], self._slopes[row] = (
-                self._cuts[row][:0],
-                self._slopes[row][:0],
-            )
+            self._known[row] = self._nothing
 
     def unseen(self, row: int, cuts: Array) -> Array:
         """Those of some cuts `(c, m)` whose slopes at the present code are not known."""
-        known = self._cuts[row]
+        known, _ = self._known[row]
         new: Array = cuts[~(cuts[:, None] == known[None]).all(axis=2).any(axis=1)]
         return new
 
@@ -109,9 +104,10 @@ class Surrogate:
         self._evaluator.passes[rows] += passes
         state.curvature[rows] = self._measured[rows] + _plausible(task, z)
         for i, row in enumerate(rows.tolist()):
-            self._cuts[row] = known = np.concatenate([self._cuts[row], cuts[i]])
-            self._slopes[row] = np.concatenate([self._slopes[row], found[i]])
-            wrong = self._slopes[row] - known @ state.jacobian[row]
+            before, at_these = self._known[row]
+            known, true = np.concatenate([before, cuts[i]]), np.concatenate([at_these, found[i]])
+            self._known[row] = known, true
+            wrong = true - known @ state.jacobian[row]
             weights = np.linalg.lstsq(known @ known.T, wrong, rcond=_DEPENDENT)[0]
             state.jacobian[row] += known.T @ weights
         self._renew(rows)

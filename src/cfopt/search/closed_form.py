@@ -87,7 +87,6 @@ def _project(task: Task) -> Points:
         steps=none + 1,
         solves=none,
         passes=none,
-        notes=("",) * len(task),
         methods=("closed form",) * len(task),
         certificates=tuple(
             proof if solved[row] else replace(proof, infeasible=proof.bound(model, row) == np.inf)

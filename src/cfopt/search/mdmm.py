@@ -217,7 +217,6 @@ class _Run:
             passes=(1 + self.looks) * steps,
             notes=tuple(notes.get(row, "") for row in ended.tolist()),
             methods=("MDMM",) * len(ended),
-            certificates=(None,) * len(ended),
             traces=() if history is None else tuple(history[:, ended].unbind(1)),
         )
         if history is not None:

@@ -94,7 +94,7 @@ class Run(ABC):
         seen = look(self.task, wide, points.flatten(0, 1))
         self.passes[rows] += samples
         self.solves[rows] += samples * int(self.task.rules.calls_solver)
-        # A failed solve has told nothing.
+        # A failed solve has shown nothing.
         excess = torch.where(seen.allowed, seen.h, torch.inf).double().nan_to_num(torch.inf)
         measures = (part.view(count, samples) for part in (seen.loss.double(), excess, seen.holds))
         self.best.offer(rows, points, *measures)

@@ -127,7 +127,7 @@ class _Run:
     def _advance(self) -> None:
         """One step of all rows that are still running."""
         rows = self.running
-        target = self._aim(rows)
+        target = self._next_points(rows)
         share = np.where(self.tries[rows] > _TRIES, _SHORTER, 1.0)[:, None]
         target = self.u[rows] + share * (target - self.u[rows])
         there = self.evaluator.look(rows, target)
@@ -153,7 +153,7 @@ class _Run:
         going = able & (self.pull[rows] > _AT_REST) & (self.taken[rows] < self.settings.max_steps)
         self.running = rows[going]
 
-    def _aim(self, rows: Indices) -> Array:
+    def _next_points(self, rows: Indices) -> Array:
         """The next point of each row, `(R, p)`."""
         value, slope = self.evaluator.linearise(rows, self.u[rows], self.bundle)
         most = -value - _OVERSHOOT * np.maximum(value, 0.0) - _BEYOND

@@ -316,7 +316,7 @@ class Task:
         problem = self.pipeline.problem
         if problem.exact() is problem:
             return self
-        return replace(self, pipeline=Pipeline(self.pipeline.predictor, problem.exact()))
+        return replace(self, pipeline=self.pipeline.with_problem(problem.exact()))
 
     def ties(self, prices: Tensor, optimum: Tensor) -> Tensor:
         """Whether a valid row is valid by equality only: `(B, m), (B, m) -> (B,)`."""
@@ -326,5 +326,5 @@ class Task:
         """The same task for verification: decisions in float64 on the CPU, optima proven."""
         factual = self.factual.to("cpu", torch.float64) if self.precise is None else self.precise
         criterion = self.criterion.bind(len(self), factual)
-        pipeline = Pipeline(self.pipeline.predictor, self.pipeline.problem.exact())
+        pipeline = self.pipeline.with_problem(self.pipeline.problem.exact())
         return replace(self, factual=factual, criterion=criterion, pipeline=pipeline)

@@ -12,7 +12,7 @@ from cfopt import registry
 from cfopt._typing import Array, Indices
 from cfopt.engine.progress import Moving, Points, Progress
 from cfopt.engine.task import TOLERANCE, Task
-from cfopt.search.base import Search, check_whole
+from cfopt.search.base import Search, check_whole, needs_gradient
 from cfopt.search.dual_step import nearest_by_dual
 from cfopt.search.reference import HALVINGS, approach
 from cfopt.search.trust_region.evaluator import Bundle, Evaluator, ScaledEvaluation
@@ -67,8 +67,10 @@ class Tangents(Search):
         check_whole(self, max_steps=1, bundle=1)
 
     def refusal(self, task: Task) -> str:
-        """Needs a search among contexts."""
-        return "" if task.latent is None else "codes are searched; use Sequential()"
+        """Needs a gradient, and a search among contexts."""
+        if task.latent is not None:
+            return "codes are searched; use LatentSequential()"
+        return needs_gradient(task)
 
     def steps(self, task: Task) -> Iterator[Progress]:
         """As many rows together as memory allows."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from cfopt.engine.progress import Progress
 from cfopt.engine.task import Task
-from cfopt.pipeline import Pipeline
 from cfopt.search.base import Search, check_time_limit
 
 
@@ -36,5 +35,5 @@ class Within(Search):
     def steps(self, task: Task) -> Iterator[Progress]:
         """Those of the search."""
         problem = task.pipeline.problem.until(time.monotonic() + self.time_limit)
-        pipeline = Pipeline(task.pipeline.predictor, problem)
+        pipeline = task.pipeline.with_problem(problem)
         yield from self.search.steps(replace(task, pipeline=pipeline))

@@ -130,7 +130,7 @@ def test_what_is_no_pipeline_criterion_or_margin_is_refused(grid: cfopt.Pipeline
     for margin in (-0.1, float("nan")):
         with pytest.raises(InputError, match="margin"):
             _ask(grid, normal(3, 4), margin=margin)
-    with pytest.raises(InputError, match="can be called"):
+    with pytest.raises(InputError, match="needs a predictor"):
         cfopt.Pipeline(3, grid.problem)  # type: ignore[arg-type]
 
 

@@ -40,7 +40,7 @@ class Function(nn.Module):
     def on_arrays(self, x: Tensor) -> bool:
         """Whether the function takes arrays, found out with some contexts."""
         if self._on_arrays is None:
-            self._on_arrays = self._takes_arrays(x[:1])
+            self._on_arrays = self._takes_arrays(x)
         return self._on_arrays
 
     def _takes_arrays(self, x: Tensor) -> bool:

@@ -175,8 +175,9 @@ def _pose(
         outcomes.reject_each(outside, "the context itself is not allowed: ")
     usable = outcomes.open_rows()
     costs = torch.full((len(x), problem.num_costs), torch.nan, dtype=x.dtype, device=x.device)
+    differentiable = True
     if len(usable):
-        found = check_predictor(x[usable], pipeline)
+        found, differentiable = check_predictor(x[usable], pipeline)
         costs = costs.to(found).index_copy(0, usable, found)
     outcomes.reject(
         ~costs.isfinite().all(1), "the predictor's costs for this context are not finite"
@@ -195,7 +196,8 @@ def _pose(
     outcomes.costs = costs
     size = problem.prices(costs).abs().amax(1)
     rules = Rules(problem, factual, bound, margin, size, solved.decisions, x.dtype)
-    return Task(rules, Space(x, proximity, domain), pipeline.predictor, recall)
+    space = Space(x, proximity, domain)
+    return Task(rules, space, pipeline.predictor, differentiable, recall)
 
 
 def _with_reference(search: Search, known: Tensor | None, task: Task) -> Search:

@@ -76,3 +76,4 @@ proximities = Registry("proximity", "cfopt.proximities", "cfopt.question.proximi
 plausibilities = Registry("plausibility", "cfopt.plausibilities", "cfopt.question.plausibility")
 generative_models = Registry("generative model", "cfopt.generative_models", "cfopt.generative")
 predictors = Registry("predictor", "cfopt.predictors", "cfopt.predictors")
+adapters = Registry("adapter", "cfopt.adapters", "cfopt.adapters")

@@ -12,8 +12,7 @@ from cfopt._batch import ROWS, Batch
 from cfopt.engine.recall import Recall
 from cfopt.engine.rules import TOLERANCE, Rules
 from cfopt.engine.space import Space
-from cfopt.pipeline import Pipeline
-from cfopt.pipeline.pipeline import Predictor
+from cfopt.pipeline import Pipeline, Predictor
 from cfopt.problems.base import Problem
 
 
@@ -53,12 +52,14 @@ class Task(Batch):
         rules: what the prices of a context must satisfy.
         space: where to look, and what to keep small.
         predictor: from contexts to costs; in eval mode while a search runs.
+        differentiable: whether the predictor has a gradient by its input.
         recall: what verification has solved before, if it should not be solved again.
     """
 
     rules: Rules = field(metadata=ROWS)
     space: Space = field(metadata=ROWS)
     predictor: Predictor
+    differentiable: bool = True
     recall: Recall | None = None
 
     def __len__(self) -> int:

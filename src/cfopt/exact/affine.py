@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from cfopt._typing import Array
 from cfopt.engine.task import Task
 from cfopt.errors import InputError
+from cfopt.pipeline import Adapted
 
 _IN_EACH_DIMENSION = (
     "Dropout",
@@ -72,6 +73,8 @@ def is_affine(predictor: object) -> bool:
     """
     if isinstance(predictor, Affine):
         return True
+    if isinstance(predictor, Adapted):
+        return is_affine(predictor.translation)
     if not isinstance(predictor, nn.Module) or "forward" in vars(predictor):
         return False
     if predictor._forward_hooks or predictor._forward_pre_hooks:

@@ -45,7 +45,7 @@ def verify(task: Task, x: Tensor) -> Verdict:
     The contexts themselves, as they will be returned, also where codes were searched.
     """
     with torch.no_grad():
-        costs = task.pipeline.predict(x).to("cpu", torch.float64)
+        costs = task.pipeline.deployed(x).to("cpu", torch.float64)
     host = task.rules.on_host()
     prices = host.turned(costs)
     solved = host.optimum(prices, task.recall)

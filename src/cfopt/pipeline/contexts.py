@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,11 +12,16 @@ import torch
 from torch import Tensor, nn
 
 from cfopt.errors import CfoptError, InputError, PredictorError
+from cfopt.pipeline.adapted import Adapted
+from cfopt.pipeline.function import Function
 from cfopt.pipeline.images import as_read, check_cells
 from cfopt.question.features import Features
 
 if TYPE_CHECKING:
     from cfopt.pipeline import Pipeline
+
+#: How far a translation's costs may be from the model's own, as a fraction of the largest.
+_TRANSLATED = 1e-5
 
 
 @dataclass(frozen=True)
@@ -100,10 +105,13 @@ def as_batch(
     given = _as_frame(given)
     if isinstance(given, pd.DataFrame):
         given = _numbers(given, name)
-    parameter = _first_parameter(pipeline)
-    dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
+    parameter, predictor = _first_parameter(pipeline), pipeline.predictor
+    dtype = getattr(predictor, "dtype", torch.get_default_dtype())
+    dtype = dtype if parameter is None else parameter.dtype
     device = None if parameter is None else parameter.device
     x = given if isinstance(given, Tensor) else _tensor(given, dtype, device, name)
+    if isinstance(predictor, Function) and x is not given and x.ndim == 2 and len(x):
+        x = _tensor(given, torch.float64, device, name) if predictor.on_arrays(x) else x
     if x.ndim in (1, 3):
         x = x[None]
     if x.ndim not in (2, 4):
@@ -128,11 +136,18 @@ def _unreadable(x: Tensor, name: str) -> InputError:
     )
 
 
-def check_predictor(x: Tensor, pipeline: Pipeline) -> Tensor:
-    """The costs of finite contexts, if the predictor can be explained: `(B, ...) -> (B, n)`.
+class Prediction(NamedTuple):
+    """The costs of some contexts, `(B, n)`, and whether they have a gradient by these."""
+
+    costs: Tensor
+    differentiable: bool
+
+
+def check_predictor(x: Tensor, pipeline: Pipeline) -> Prediction:
+    """What is predicted for finite contexts, `(B, ...)`, if the predictor can be explained.
 
     It must return costs of the right shape, the same ones each time, each row's regardless of the
-    rows around it, and depend on x in a way that autograd can follow.
+    rows around it.
     """
     check_cells(x, pipeline.predictor, pipeline.problem.num_costs)
     probe = x.clone().requires_grad_()
@@ -148,14 +163,27 @@ def check_predictor(x: Tensor, pipeline: Pipeline) -> Tensor:
     gradient = None
     if costs.requires_grad:
         (gradient,) = torch.autograd.grad(costs.sum(), probe, allow_unused=True)
-    if gradient is None:
-        raise PredictorError(
-            "The predictor needs a gradient with respect to its input; its output has none. Remove "
-            "torch.no_grad, .detach() or NumPy from its forward pass."
-        )
     costs = costs.detach()
     _check_repeatable(x, costs, pipeline)
-    return costs
+    return Prediction(_check_translation(x, costs, pipeline), gradient is not None)
+
+
+def _check_translation(x: Tensor, costs: Tensor, pipeline: Pipeline) -> Tensor:
+    """The costs as the model itself gives them; PredictorError where its translation differs."""
+    if not isinstance(pipeline.predictor, Adapted):
+        return costs
+    own = pipeline.deployed(x)
+    size = own.abs().amax(1, keepdim=True)
+    wrong = ((own - costs).abs() > _TRANSLATED * size).any(1) & own.isfinite().all(1)
+    if wrong.any():
+        row = int(wrong.nonzero()[0])
+        off = float((own - costs).abs()[row].max())
+        raise PredictorError(
+            f"{pipeline.predictor.name} was translated, and its own predictions differ by {off:.3g}"
+            " from those of the translation. Pass Function(model.predict), which is explained "
+            "without a translation."
+        )
+    return own
 
 
 def _check_repeatable(x: Tensor, costs: Tensor, pipeline: Pipeline) -> None:

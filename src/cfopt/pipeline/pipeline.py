@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from cfopt.errors import InputError, PredictorError
+from cfopt.errors import PredictorError
+from cfopt.pipeline.adapted import Adapted, as_predictor
 from cfopt.pipeline.contexts import as_batch
 from cfopt.pipeline.eval_mode import eval_mode
 from cfopt.problems.base import Problem
 from cfopt.problems.pyepo import PyEPOProblem
 from cfopt.problems.sense import Sense
 
-Predictor = Callable[[Tensor], Tensor]
-
 
 class Pipeline:
     """`x -> costs = predictor(x) -> best decision`.
 
     Arguments:
-        predictor: a module or any differentiable function, `(B, ...) -> (B, n)`.
+        predictor: a module, a fitted model of another library, or any function of tensors or
+            arrays, `(B, ...) -> (B, n)`.
         problem: a `Problem`, or a PyEPO `optModel`.
     """
 
-    def __init__(self, predictor: Predictor, problem: Problem | Any) -> None:
-        if not callable(predictor):
-            raise InputError(
-                f"Pipeline needs a predictor that can be called, got {type(predictor).__name__}."
-            )
-        self.predictor = predictor
+    def __init__(self, predictor: Any, problem: Problem | Any) -> None:
+        self.predictor = as_predictor(predictor)
         self.problem = problem if isinstance(problem, Problem) else PyEPOProblem(problem)
         self.problem.sense = Sense(self.problem.sense)  # a new problem may say "max"
 
@@ -44,7 +40,15 @@ class Pipeline:
 
     def predict(self, x: Tensor) -> Tensor:
         """The predictor's output as it is, checked for shape only: `(B, ...) -> (B, n)`."""
-        costs = self.predictor(x)
+        return self._checked(x, self.predictor(x))
+
+    def deployed(self, x: Tensor) -> Tensor:
+        """The costs as the model itself predicts them, not a translation: `(B, ...) -> (B, n)`."""
+        if isinstance(self.predictor, Adapted):
+            return self._checked(x, self.predictor.deployed(x))
+        return self.predict(x)
+
+    def _checked(self, x: Tensor, costs: Tensor) -> Tensor:
         if not isinstance(costs, Tensor) or costs.shape != (len(x), self.problem.num_costs):
             got = tuple(costs.shape) if isinstance(costs, Tensor) else type(costs).__name__
             raise PredictorError(
@@ -60,7 +64,7 @@ class Pipeline:
             x: contexts in any form that `explain` takes; a single one is a batch of one.
         """
         with self.eval_mode():
-            return self.predict(as_batch(x, self, "Pipeline"))
+            return self.deployed(as_batch(x, self, "Pipeline"))
 
     def decide(self, x: Any) -> Tensor:
         """The best decisions for the predicted costs: `(B, ...) -> (B, m)`.

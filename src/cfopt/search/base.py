@@ -38,6 +38,13 @@ class Search(ABC):
             raise InputError(f"{type(self).__name__} cannot serve this task: {reason}.")
 
 
+def needs_gradient(task: Task) -> str:
+    """Why a search that follows gradients cannot serve a task; "" if it can."""
+    if task.differentiable:
+        return ""
+    return "the predictor has no gradient; use DerivativeFree()"
+
+
 def check_whole(search: Search, **least: int) -> None:
     """Raise InputError unless settings are whole numbers and at least as large as given."""
     for name, bound in least.items():

@@ -17,7 +17,7 @@ from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
 from cfopt.errors import InputError
 from cfopt.problems.base import TIME_IS_UP
-from cfopt.search.base import Search, check_time_limit
+from cfopt.search.base import Search, check_time_limit, needs_gradient
 from cfopt.search.incumbents import Incumbents
 from cfopt.search.projection import project
 
@@ -98,8 +98,13 @@ class MDMM(Search):
         object.__setattr__(self, "counting", Counting(self.counting))
         check_time_limit(self, self.time_limit)
 
+    def refusal(self, task: Task) -> str:
+        """Needs a gradient."""
+        return needs_gradient(task)
+
     def steps(self, task: Task) -> Iterator[Progress]:
         """Take steps together until each row has run out of patience or of steps."""
+        self.check(task)
         run = _Run(self, task)
         began = reported = time.monotonic()
         for k in range(1, self.max_steps + 1):

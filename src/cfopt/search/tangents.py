@@ -13,7 +13,7 @@ from cfopt._typing import Array, Indices
 from cfopt.engine.progress import Moving, Points
 from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
-from cfopt.search.base import check_whole
+from cfopt.search.base import check_whole, needs_gradient
 from cfopt.search.dual_step import nearest_by_dual
 from cfopt.search.reference import HALVINGS, approach
 from cfopt.search.trust_region.evaluator import Bundle, Evaluator
@@ -67,8 +67,10 @@ class Tangents(BatchSearch):
         check_whole(self, max_steps=1, bundle=1)
 
     def refusal(self, task: Task) -> str:
-        """Needs a search among contexts."""
-        return "" if task.space.latent is None else "codes are searched; use Sequential()"
+        """Needs a gradient, and a search among contexts."""
+        if task.space.latent is not None:
+            return "codes are searched; use LatentSequential()"
+        return needs_gradient(task)
 
     def numbers(self, task: Task) -> int:
         """Those of the slopes."""

@@ -12,6 +12,7 @@ from torch import Tensor
 from cfopt import registry
 from cfopt.engine.progress import Moving
 from cfopt.engine.task import Task
+from cfopt.search.base import needs_gradient
 from cfopt.search.trust_region.climb import Climb, Precision
 from cfopt.search.trust_region.evaluator import Evaluator
 from cfopt.search.trust_region.latent_model import LatentModel
@@ -61,7 +62,7 @@ class LatentSequential(TrustRegion):
         size = task.space.home.shape[1]
         if size > LARGEST:
             return f"codes have {size} entries, more than {LARGEST}; use MDMM()"
-        return ""
+        return needs_gradient(task)
 
     def numbers(self, task: Task) -> int:
         """Those of the Jacobian and the curvature, for each start."""

@@ -14,7 +14,7 @@ from cfopt import registry
 from cfopt._typing import Array
 from cfopt.engine.progress import Moving
 from cfopt.engine.task import Task
-from cfopt.search.base import check_whole
+from cfopt.search.base import check_whole, needs_gradient
 from cfopt.search.projection import project
 from cfopt.search.trust_region.bundle_model import BundleModel
 from cfopt.search.trust_region.climb import Climb, Precision
@@ -68,8 +68,8 @@ class Sequential(TrustRegion):
             )
         size = task.space.origin[0].numel()
         if size > LARGEST:
-            return f"contexts have {size} features, more than {LARGEST}; use MDMM()"
-        return ""
+            return f"contexts have {size} features, more than {LARGEST}; use Tangents()"
+        return needs_gradient(task)
 
     def numbers(self, task: Task) -> int:
         """Those of the random contexts and their prices."""

@@ -1,0 +1,1 @@
+"""Models of other libraries: one file knows how to translate one kind of them."""

@@ -1,0 +1,63 @@
+"""Any function of a batch of contexts as a predictor, on tensors or on arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cfopt.errors import InputError
+
+
+class Function(nn.Module):
+    """A function as a predictor: no gradient is needed, and none of torch.
+
+    Whether it takes tensors or arrays is found out with the first batch. A function on tensors may
+    have a gradient, which searches then use.
+
+    Arguments:
+        function: `(B, ...) -> (B, n)`, on tensors or on arrays of float64.
+    """
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        super().__init__()
+        if not callable(function):
+            raise InputError(f"Function needs a function, got {type(function).__name__}.")
+        self.function = function
+        self._on_arrays: bool | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The costs, `(B, ...) -> (B, n)`; a function that gives a single cost may give `(B,)`."""
+        given = x.detach().double().cpu().numpy() if self.on_arrays(x) else x
+        costs = self.function(given)
+        if not isinstance(costs, Tensor):
+            costs = torch.tensor(np.asarray(costs, dtype=np.float64), device=x.device)
+        return costs[:, None] if costs.shape == (len(x),) else costs
+
+    def on_arrays(self, x: Tensor) -> bool:
+        """Whether the function takes arrays, found out with some contexts."""
+        if self._on_arrays is None:
+            self._on_arrays = self._takes_arrays(x)
+        return self._on_arrays
+
+    def _takes_arrays(self, x: Tensor) -> bool:
+        # With a gradient: NumPy accepts tensors without one here and there.
+        probe = x.detach().clone().requires_grad_()
+        refused: Exception | None = None
+        try:
+            with torch.enable_grad():
+                if isinstance(self.function(probe), Tensor):
+                    return False
+        # Any: the function is the caller's.
+        except Exception as error:
+            refused = error
+        try:
+            self.function(probe.detach().double().cpu().numpy())
+        except Exception:
+            if refused is not None:
+                raise refused from None
+            return False
+        return True

@@ -17,7 +17,6 @@ from cfopt.web.catalogue import OWN
 from cfopt.web.limits import Limits
 from cfopt.web.pool import Pool
 from cfopt.web.process import Source, end_origin
-from cfopt.web.protocol import protocol
 from cfopt.web.server import create_app
 
 _CHECK = """
@@ -62,12 +61,12 @@ def settings(app: FastAPI, limits: Limits) -> uvicorn.Config:
 
     Arguments:
         app: the application, from `create_app`.
-        limits: the limits on connections.
+        limits: the limit on connections.
     """
     return uvicorn.Config(
         app,
-        http=protocol(limits),
         ws="none",
+        limit_concurrency=limits.connections,
         log_level="warning",
         server_header=False,
         # A slow client must not hold up the end.

@@ -86,20 +86,6 @@ def _undisturbed() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def end_origin() -> None:
-    """End the process that workers are forked from, whatever it is doing.
-
-    For a server that ends, too: others of the same process would lose their workers.
-    """
-    from multiprocessing.forkserver import _forkserver
-
-    # Nothing public knows it; it ends by itself as well, but only once it has loaded everything.
-    pid = getattr(_forkserver, "_forkserver_pid", None)
-    if pid is not None:
-        with suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
-
-
 class Process:
     """A worker process.
 

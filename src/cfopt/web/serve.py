@@ -16,7 +16,7 @@ from cfopt.errors import InputError
 from cfopt.web.catalogue import OWN
 from cfopt.web.limits import Limits
 from cfopt.web.pool import Pool
-from cfopt.web.process import Source, end_origin
+from cfopt.web.process import Source
 from cfopt.web.server import create_app
 
 _CHECK = """
@@ -126,6 +126,5 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the workers first: then nothing is left to wait for."""
-        end_origin()
         await asyncio.to_thread(self._pool.stop)
         await super().shutdown(sockets)

@@ -246,8 +246,7 @@ def _answer(message: dict[str, Any]) -> dict[str, Any]:
     if "done" in message:
         done: dict[str, Any] = message["done"]
         return done
-    if "refused" in message:
-        raise RefusedError(message["refused"])
-    if "failed" in message:
-        raise FailedError(message["failed"])
+    for outcome, error in (("refused", RefusedError), ("failed", FailedError)):
+        if outcome in message:
+            raise error(message[outcome])
     raise CancelledError("It was cancelled.")

@@ -105,7 +105,7 @@ class _Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, pool: Pool) -> None:
         super().__init__(config)
-        self._pool, self._told = pool, False
+        self._pool, self._reported = pool, False
 
     async def startup(self, sockets: list[Any] | None = None) -> None:
         """Listen, then say where."""
@@ -118,8 +118,8 @@ class _Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Say once why the user's own pipeline is missing."""
         fault = self._pool.live.faults.get(OWN)
-        if fault is not None and not self._told:
-            self._told = True
+        if fault is not None and not self._reported:
+            self._reported = True
             line = " ".join(fault.split())
             print(f"Your own pipeline cannot be loaded: {line}", file=sys.stderr, flush=True)
         return await super().on_tick(counter)

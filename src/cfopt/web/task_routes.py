@@ -121,8 +121,8 @@ async def _stream(tasks: Tasks, task: SearchTask, live: Live) -> AsyncIterator[s
             moved = task.place if task.moves != moves else {}
             version, moves, last = task.version, task.moves, now
             view = tasks.view(task)
-            told = {key: view[key] for key in ("status", "place", "seconds", "step", "message")}
-            yield _event("progress", told | moved)
+            news = {key: view[key] for key in ("status", "place", "seconds", "step", "message")}
+            yield _event("progress", news | moved)
         await asyncio.sleep(_LOOK)
     if task.over:
         yield _event("end", tasks.view(task))

@@ -48,9 +48,9 @@ class _Worker:
         from cfopt.web.served import load_served
         from cfopt.web.work import Work
 
-        scenes, described, faults = load_served(config, trusted, pixels)
+        pipelines, described, faults = load_served(config, trusted, pixels)
         self._send({"ready": described, "faults": faults})
-        work = Work(scenes, lambda: self._unwanted == self._number)
+        work = Work(pipelines, lambda: self._unwanted == self._number)
         while True:
             self._answer(work, self._calls.get())
 

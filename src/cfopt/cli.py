@@ -149,12 +149,12 @@ def train(
         from cfopt.app.config import read_config
         from cfopt.app.training import train_model
 
-        def told(epoch: int, loss: float) -> None:
+        def show(epoch: int, loss: float) -> None:
             # At each doubling: the first epochs say most.
             if epoch & (epoch - 1) == 0:
                 typer.echo(f"epoch {epoch}: validation loss {loss:.4g}")
 
-        done = train_model(read_config(config, trust), to, generative=generative, on_epoch=told)
+        done = train_model(read_config(config, trust), to, generative=generative, on_epoch=show)
         for warning in done.warnings:
             typer.echo(f"Warning: {warning}", err=True)
         typer.echo(f"Wrote {done.path}: {done.rows} rows, best validation loss {done.loss:.4g}.")

@@ -10,7 +10,7 @@ _PLOTS = ("matplotlib", "markupsafe", "pillow")
 _REPORT = ("jinja2", "markupsafe", "pillow")
 # `cfopt explain` reads a configuration and writes Parquet, pictures and a report.
 _CLI = ("typer", "rich", "pydantic", "pydantic-core", "pyarrow", *_PLOTS, *_REPORT)
-_WEB = ("fastapi", "uvicorn", "starlette", "h11", *_CLI)
+_WEB = ("fastapi", "uvicorn", "starlette", *_CLI)
 #: The packages of each extra, those of the extras that it includes among them; a test compares
 #: them with pyproject.toml.
 EXTRAS = {"plots": _PLOTS, "report": _REPORT, "cli": _CLI, "web": _WEB}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.commands import cf, change, refused, results
+from tests.serving import serving
 
 import cfopt
-from cfopt.web.served import load_served
-from cfopt.web.work import Work
+from cfopt.web.limits import Limits
+from cfopt.web.process import Source
 
 HERE = Path(__file__).parent
 #: What each table of the example says, and what stands in its place.
@@ -25,6 +25,14 @@ _TABLES = {
         'weights = "weights.safetensors"'
     ),
 }
+
+
+class Served(NamedTuple):
+    """The description of a pipeline, the result of a search, and its whole explanation in JSON."""
+
+    pipeline: dict[str, Any]
+    result: dict[str, Any]
+    document: str
 
 
 def configure(example: Path, table: str, module: str, line: str) -> None:
@@ -53,17 +61,13 @@ def explained(example: Path) -> tuple[cfopt.Explanation, str]:
     return results(folder), (folder / "report.html").read_text()
 
 
-def served(example: Path, question: dict[str, Any]) -> dict[str, Any]:
-    """The answer of a worker of the explorer, after it has checked the request."""
-    scenes, described, faults = load_served(example, True, 10_000)
-    assert not faults
-    assert described[0]["name"] == "own"
-    asked = {"pipeline": "own", "context": {"row": 1}, "question": question}
-    work = Work(scenes, lambda: False)
-    work.do("check", asked, _nothing)
-    told = work.do("explain", asked, _nothing)
-    assert work.do("draw", {"pipeline": "own", "explanation": told["explanation"]}, _nothing)["png"]
-    return told
-
-
-_nothing: Callable[[dict[str, Any]], None] = lambda news: None  # noqa: E731
+def served(example: Path, question: dict[str, Any]) -> Served:
+    """What a server of the configuration answers over HTTP."""
+    with serving(Source(example, True), Limits()) as client:
+        pipeline = client.get("/api/pipelines/own").json()
+        done = client.explain(pipeline="own", context={"row": 1}, question=question)
+        assert done["status"] == "done", done["message"]
+        document = client.get(f"/api/tasks/{done['id']}/result.json").text
+        picture = client.get(f"/api/tasks/{done['id']}/result.png").content
+        assert picture.startswith(b"\x89PNG")
+    return Served(pipeline, done["result"], document)

@@ -88,8 +88,8 @@ def test_it_can_be_configured_reported_and_served(example: Path) -> None:
     assert "have been within 5% of the best?" in html
     assert "would have been within 5% of the best" in html
     assert "the best route" not in html
-    told = served(example, {"kind": "nearbest", "alternative": {"row": 0}, "tolerance": 0.5})
-    assert "within 50% of the best" in told["result"]["question"]
+    answer = served(example, {"kind": "nearbest", "alternative": {"row": 0}, "tolerance": 0.5})
+    assert "within 50% of the best" in answer.result["question"]
 
 
 def test_a_server_with_workers_offers_and_answers_it(example: Path) -> None:

@@ -91,7 +91,7 @@ def test_a_search_of_ones_own_is_configured_and_served(example: Path) -> None:
     assert e.asked.search == RandomShooting(shots=200, reach=4.0)
     assert "random shooting" in e.method
     assert "RandomShooting (shots = 200, reach = 4.0)" in html
-    assert served(example, _ASKED)["result"]["status"] in ("valid", "best effort", "already valid")
+    assert served(example, _ASKED).result["status"] in ("valid", "best effort", "already valid")
 
 
 def test_a_proximity_of_ones_own_is_configured_and_served(example: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_proximity_of_ones_own_is_configured_and_served(example: Path) -> None
     assert e.valid.any()
     assert torch.allclose(e.loss[e.valid], expected[e.valid], atol=1e-6)
     assert "by a smooth sum of all changes, in units of the features" in html
-    assert served(example, _ASKED)["result"]["valid"]
+    assert served(example, _ASKED).result["valid"]
 
 
 def test_a_generative_model_that_is_not_a_module_is_configured_and_served(example: Path) -> None:
@@ -117,8 +117,8 @@ def test_a_generative_model_that_is_not_a_module_is_configured_and_served(exampl
     assert torch.allclose(Whitened([10.0, 5.0, 1.0, 0.3], [5.0, 2.0, 1.0, 0.5]).decode(e.z), e.x)
     assert e.asked.plausibility == cfopt.Sphere(1.0)
     assert "whitened:Whitened" in html
-    told = served(example, _ASKED)
-    assert told["result"]["rating"]
+    answer = served(example, _ASKED)
+    assert answer.result["rating"]
 
 
 def test_a_predictor_made_by_a_function_is_configured_and_served(example: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_predictor_made_by_a_function_is_configured_and_served(example: Path) 
     x = pd.read_csv(example.parent / "contexts.csv").drop(columns="day").to_numpy()
     assert torch.allclose(hinges(4, 12, 3)(torch.tensor(x)).detach(), e.costs_before, atol=1e-9)
     assert "hinges:hinges" in html
-    assert served(example, _ASKED)["result"]["status"]
+    assert served(example, _ASKED).result["status"]
     # Once it is registered, its name will do, and nothing needs to be trusted.
     named = example.read_text().replace('class = "hinges:hinges"', 'kind = "hinges"')
     example.write_text(named)

@@ -86,8 +86,22 @@ def test_a_problem_of_ones_own_is_configured_reported_and_served(example: Path) 
     assert e.valid.any()
     assert _is_best(e, listed)[e.valid].all()
     assert all(f">{town}</text>" in html for town in TOWNS)
-    told = served(example, {"kind": "relative", "alternative": {"row": 0}})
-    assert told["result"]["status"] in ("valid", "already valid")
+    answer = served(example, {"kind": "absolute", "alternative": {"row": 0}})
+    scene = answer.pipeline["scene"]
+    assert scene["kind"] == "network"
+    arcs = [(scene["places"][a], scene["places"][b]) for a, b in scene["arcs"]]
+    assert arcs == list(ROADS.values())
+    assert [entry["name"] for entry in scene["entries"]] == list(ROADS)
+    # By the predictor and the list of all ways alone: what is asked for, and that it is best now.
+    asked = np.array(answer.result["asked_decision"])
+    assert np.array_equal(asked, listed[(layer(e.x0[:1]).detach().numpy() @ listed.T).argmin()])
+    towns = [town for town in answer.result["asked_path"] if town in TOWNS]
+    assert len(towns) == asked.sum() + 1
+    assert answer.result["valid"]
+    x = torch.tensor(answer.result["after"]["values"], dtype=torch.float64)
+    costs = layer(x).detach().numpy()
+    assert costs @ asked <= (listed @ costs).min() + 1e-5 * np.abs(costs).sum()
+    assert cfopt.Explanation.from_json(answer.document).x[0].tolist() == x.tolist()
 
 
 def _road_files(example: Path) -> None:

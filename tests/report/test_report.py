@@ -24,9 +24,9 @@ from cfopt.errors import StorageError
 from cfopt.exact.certificate import Clash
 from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack, TerrainShortestPath
 from cfopt.problems.lattice import column_letters
+from cfopt.problems.scene import Bars
 from cfopt.report import write_report
 from cfopt.report.measure import measured
-from cfopt.report.naming import decision_name
 from cfopt.report.numbers import percent_up, told_apart
 from cfopt.report.overview import duration, overview, percent
 from cfopt.report.pictures import by_worth, galleries
@@ -105,7 +105,7 @@ def test_each_status_has_its_question_verdict_and_proof(
     html = _report(mixed, tmp_path)
     for status in Status:
         assert f'<b><i class="mark"></i>{status.capitalize()}.</b>' in html
-    name = decision_name(mixed.problem, mixed.alternative[0].numpy())
+    name = mixed.problem.cached_scene.name_of(mixed.alternative[0].numpy())
     assert f"Why not {name}? What would have made it the best route?" in html
     # The closest explanation lies on a boundary, whatever the solver takes there.
     assert "would have been as good as any route" in html
@@ -125,7 +125,7 @@ def test_a_proof_names_the_rivals_the_limits_and_what_to_unlock(mixed: cfopt.Exp
     clash = Clash(rivals, ("rain", "wind"), ("night",), 40.0)
     text = " ".join(proof(replace(one, clash=(clash,))))
     for rival in rivals:
-        assert decision_name(one.problem, rival) in text
+        assert one.problem.cached_scene.name_of(rival) in text
     assert "The limits of rain and wind are involved." in text
     assert "Unlocking night could help." in text
     assert "within 4e+01 units" in text
@@ -154,7 +154,7 @@ def test_questions_name_decisions_in_the_words_of_the_problem(
 ) -> None:
     one = mixed[0]
     decided, wanted = (
-        decision_name(one.problem, y[0].numpy()) for y in (one.factual, one.alternative)
+        one.problem.cached_scene.name_of(y[0].numpy()) for y in (one.factual, one.alternative)
     )
     assert re.fullmatch(r"A-[A-I](-[A-I]){2}-I", wanted)
     relative = asking(one, criterion=cfopt.Relative(one.alternative), margin=0.05)
@@ -176,26 +176,28 @@ def test_decisions_have_names_for_every_kind_of_problem() -> None:
         falls = target == source + 6
         down[k] = source % 6 == 0 if falls else source >= 30
         right[k] = source % 6 == 5 if falls else source < 6
-    assert decision_name(grid, down).startswith("A1-A2-A3")
-    assert decision_name(grid, right) == "A1-B1-C1-D1-E1-F1-F2-F3-F4-F5-F6"
-    assert decision_name(grid, 0 * down) == "the given visits, which are not a simple route"
-    assert decision_name(grid, down * np.nan) == "an unknown decision"
+    assert grid.cached_scene.name_of(down).startswith("A1-A2-A3")
+    assert grid.cached_scene.name_of(right) == "A1-B1-C1-D1-E1-F1-F2-F3-F4-F5-F6"
+    assert grid.cached_scene.name_of(0 * down) == "the given visits, which are not a simple route"
+    assert grid.cached_scene.name_of(down * np.nan) == "an unknown decision"
     assert grid.scene().names[0] == "A1-B1"
     terrain = TerrainShortestPath(14, 14)
     edge, diagonal = np.eye(14), np.zeros((14, 14))
     diagonal[:, 0] = diagonal[-1, :] = 1
-    name = decision_name(terrain, diagonal.flatten(), edge.flatten())
+    name = terrain.cached_scene.name_of(diagonal.flatten(), edge.flatten())
     assert name == "the route by A2, A3, A4, A5 and 21 more"
     small = TerrainShortestPath(4, 4)
-    assert decision_name(small, np.eye(4).flatten()) == "A1-B2-C3-D4"
+    assert small.cached_scene.name_of(np.eye(4).flatten()) == "A1-B2-C3-D4"
     assert [small.scene().names[j] for j in (0, 4, 15)] == ["A1", "A2", "D4"]
     assert ">D4</text>" in common(small.scene())
     items = Knapsack(np.ones((1, 20)), [20.0])
-    assert decision_name(items, np.zeros(20)) == "no item"
-    assert decision_name(items, np.ones(20), np.arange(20) % 19 > 0) == "items 0 and 19 among 20"
+    assert items.cached_scene.name_of(np.zeros(20)) == "no item"
+    assert (
+        items.cached_scene.name_of(np.ones(20), np.arange(20) % 19 > 0) == "items 0 and 19 among 20"
+    )
     model = MILP([[1.0, 1.0]], 0, 5, names=["north", "south"])
-    assert decision_name(model, np.array([1.0, 2.5])) == "north and south = 2.5"
-    assert decision_name(None, np.zeros(2)) == "nothing"
+    assert model.cached_scene.name_of(np.array([1.0, 2.5])) == "north and south = 2.5"
+    assert Bars.unnamed(2).name_of(np.zeros(2)) == "nothing"
     assert [column_letters(k) for k in (0, 25, 26, 701, 702)] == ["A", "Z", "AA", "ZZ", "AAA"]
 
 
@@ -348,7 +350,7 @@ def test_numbers_are_rounded_against_the_claim_and_without_noise() -> None:
         "67%",
     ]
     assert told_apart([3.331e-15, 0.5]) == ["0", "0.5"]
-    assert told_apart([16.88, 16.880234], part=0) == ["16.88", "16.8802"]
+    assert told_apart([16.88, 16.880234], equal=0) == ["16.88", "16.8802"]
     assert told_apart([28.35, 28.35 + 1e-9, math.nan]) == ["28.35", "28.35", "?"]
     assert told_apart([0.0, 0.0]) == ["0", "0"]
 
@@ -391,7 +393,7 @@ def test_a_decision_that_wins_by_its_margin_is_not_called_level() -> None:
 def test_a_decision_asked_for_itself_is_asked_about_in_other_words() -> None:
     free = _grid_question()
     own = _grid_question(criterion=cfopt.Absolute(free.factual))[0]
-    decided = decision_name(own.problem, own.factual[0].numpy())
+    decided = own.problem.cached_scene.name_of(own.factual[0].numpy())
     assert question(own) == f"The decision was {decided}: is it the best route?"
     clear = _grid_question(criterion=cfopt.Absolute(free.factual), margin=0.3)
     asked = question(_rows(clear)[0])

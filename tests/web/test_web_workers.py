@@ -123,9 +123,9 @@ def test_a_search_that_hangs_is_stopped_at_its_limit(client: Client) -> None:
 
 
 def test_a_search_stops_by_itself_when_it_is_not_wanted() -> None:
-    scenes = load_served(None, trusted=False, pixels=10**6)[0]
+    pipelines = load_served(None, trusted=False, pixels=10**6)[0]
     told: list[dict[str, Any]] = []
-    work = Work(scenes, stopped=lambda: bool(told))
+    work = Work(pipelines, stopped=lambda: bool(told))
     alternative = {"row": 21}
     asked = {"pipeline": "terrain", "context": {"row": 0}, "plausible": False}
     asked |= {"question": {"kind": "absolute", "alternative": alternative}}
@@ -232,8 +232,8 @@ def test_a_solver_that_fails_is_not_taken_for_a_bad_request() -> None:
         def optimise(self, prices: Any) -> Any:
             raise SolverError("the licence has expired")
 
-    scenes = load_served(None, trusted=False, pixels=10**6)[0]
-    grid = scenes["grid"]
+    pipelines = load_served(None, trusted=False, pixels=10**6)[0]
+    grid = pipelines["grid"]
     broken = replace(grid, pipeline=Pipeline(grid.pipeline.predictor, Broken(5, 5)))
     work = Work({"grid": broken}, stopped=lambda: False)
     asked = {"pipeline": "grid", "context": {"row": 0}}

@@ -5,21 +5,21 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-import numpy as np
-from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo, create_model
+from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo
 
 from cfopt import registry
+from cfopt.app.features import read_features
 from cfopt.app.schema import Table, TableError, build, kind_of, member, settings_of
 from cfopt.app.trust import Trust
 from cfopt.errors import InputError
 from cfopt.question import Criterion
-from cfopt.question.features import Features, LinearLimit
+from cfopt.question.features import Features
 from cfopt.question.plausibility import Plausibility
 from cfopt.question.proximity import L2, Proximity
 from cfopt.search import Auto, Search
@@ -198,44 +198,6 @@ def _criterion_table(kind: type[Criterion]) -> Any:
     return settings_of(kind, kind.row_fields(), type("_Source", (CriterionSource,), own))
 
 
-def _features(given: Any, info: ValidationInfo) -> Features:
-    """Names, scales and limits, as the arguments of `Features`.
-
-    In `lower`, `upper` and coefficients, features without a name go by their number: "0", "1".
-    """
-    values = _Features.read(given, info.context).given()
-    for key in {"lower", "upper"} & set(values):
-        value = values[key] = _by_feature(values[key])
-        every = value.values() if isinstance(value, dict) else value
-        if any(isinstance(one, bool) for one in (every if np.iterable(every) else [every])):
-            raise TableError(f"{key} needs numbers, got true or false.")
-    limits = values.get("linear", [])
-    try:
-        values["linear"] = [
-            LinearLimit(_by_feature(one.coefficients), one.lower, one.upper) for one in limits
-        ]
-        return Features(**values)
-    except (InputError, TypeError) as error:
-        raise TableError(str(error)) from error
-
-
-class _Limit(Table):
-    coefficients: Any
-    lower: float = -np.inf
-    upper: float = np.inf
-
-
-_ENTRIES: dict[str, Any] = {one.name: (Any, None) for one in fields(Features)}
-_Features = create_model("_Features", __base__=Table, **_ENTRIES | {"linear": (list[_Limit], [])})
-
-
-def _by_feature(values: Any) -> Any:
-    """TOML has only text for keys: digits are the number of a feature."""
-    if not isinstance(values, dict):
-        return values
-    return {int(key) if key.isdigit() else key: value for key, value in values.items()}
-
-
 class Tables(Table):
     """All tables of a configuration.
 
@@ -253,7 +215,7 @@ class Tables(Table):
     predictor: PredictorSource
     problem: ProblemSource
     contexts: TableSource
-    features: Annotated[Features, PlainValidator(_features)] = Features()
+    features: Annotated[Features, PlainValidator(read_features)] = Features()
     criterion: Annotated[CriterionSource, PlainValidator(CriterionSource.of)]
     proximity: Annotated[Proximity, PlainValidator(partial(build, registry.proximities, L2))] = L2()
     search: Annotated[Search, PlainValidator(partial(build, registry.searches, Auto))] = Auto()

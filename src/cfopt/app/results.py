@@ -111,18 +111,19 @@ def _write_report(explanation: Explanation, work: Job, folder: Path, seconds: fl
         folder / "report.html",
         title=work.config.title,
         seconds=seconds,
-        settings=told(work),
+        settings=described(work),
     )
 
 
 def search_in_words(work: Job) -> str:
     """The search's name, and its settings."""
-    knobs = [f"{key} = {value}" for key, value in work.config.content.get("search", {}).items()]
-    set_knobs = ", ".join(k for k in knobs if not k.startswith(("kind = ", "class = ")))
-    return type(work.question.search).__name__ + (f" ({set_knobs})" if set_knobs else "")
+    given = work.config.content.get("search", {})
+    settings = [f"{key} = {value}" for key, value in given.items() if key not in ("kind", "class")]
+    name = type(work.question.search).__name__
+    return f"{name} ({', '.join(settings)})" if settings else name
 
 
-def told(work: Job) -> dict[str, str]:
+def described(work: Job) -> dict[str, str]:
     """What a reader of the report may want to know about the run."""
     config = work.config
     sources = {

@@ -99,8 +99,8 @@ class _Run:
         start = time.perf_counter()
 
         def report(progress: Progress) -> None:
-            part = 1 - progress.running / max(progress.total, 1)
-            self.pace.moved(len(rows) * min(max(part, 0.0), 1.0))
+            done = 1 - progress.running / max(progress.total, 1)
+            self.pace.moved(len(rows) * min(max(done, 0.0), 1.0))
             self.display.moved()
 
         try:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Protocol, cast
 
 from rich.console import Console
 
@@ -14,25 +14,14 @@ from cfopt.errors import MissingExtraError
 GROUP, NAME = "cfopt.studies", "paper"
 
 
-class Reproduce(Protocol):
-    """What the entry point of a study names."""
+def find_study() -> Callable[[list[str], str, Path | None, int, Path | None, Console], None]:
+    """The function that reproduces the paper; MissingExtraError if its package is not installed.
 
-    def __call__(
-        self,
-        names: list[str],
-        scale: str,
-        out: Path | None,
-        seed: int,
-        data: Path | None,
-        console: Console,
-    ) -> None:
-        """Run the experiments of these names, or list all experiments if there are no names."""
-
-
-def find_study() -> Reproduce:
-    """The function that reproduces the paper; MissingExtraError if its package is not installed."""
+    It takes the names of experiments (none to list them), scale, folder, seed, data and console.
+    """
     for found in entry_points(group=GROUP, name=NAME):
-        return cast(Reproduce, found.load())
+        study: Callable[..., None] = found.load()
+        return study
     raise MissingExtraError(
         "`cfopt reproduce` needs the package cfopt-paper, which is not installed. It comes with "
         "the source code of cfopt: get a checkout, and run `make setup` or `pip install ./paper` "

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import pandas as pd
 import torch
@@ -22,6 +23,11 @@ from cfopt.pipeline.images import as_read
 from cfopt.predictors import MSE, SPOPlus, fit
 from cfopt.question.features import Features
 from cfopt.storage.files import check_room, write_whole
+
+#: Called with the number of each epoch and its validation loss.
+_OnEpoch: TypeAlias = Callable[[int, float], None]
+#: The rows to learn from, and those held out.
+_Split: TypeAlias = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ def train_model(
     to: Path,
     *,
     generative: bool,
-    on_epoch: Callable[[int, float], None],
+    on_epoch: _OnEpoch,
 ) -> Trained:
     """Train what [predictor] or [generative] describes on the data of [training].
 
@@ -63,9 +69,7 @@ def train_model(
         return _train(config, to, generative, on_epoch)
 
 
-def _train(
-    config: Config, to: Path, generative: bool, on_epoch: Callable[[int, float], None]
-) -> Trained:
+def _train(config: Config, to: Path, generative: bool, on_epoch: _OnEpoch) -> Trained:
     plan = _plan(config.tables.training, generative)
     contexts = _contexts(config.tables.training.contexts, config.tables.features)
     order = torch.randperm(len(contexts), generator=torch.Generator().manual_seed(plan.seed))
@@ -75,15 +79,15 @@ def _train(
     learnt, judged = order[held:], order[:held]
     best: list[float] = []
 
-    def told(number: int, loss: float) -> None:
+    def noted(number: int, loss: float) -> None:
         best.append(loss)
         on_epoch(number, loss)
 
-    lesson = _Lesson(config, plan, contexts, learnt, judged, told)
+    how = _train_vae if generative else _train_predictor
     try:
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
-            model = lesson.vae() if generative else lesson.predictor()
+            model = how(config, plan, contexts, (learnt, judged), noted)
     # What models and optimisers say of numbers and shapes that do not suit them.
     except (RuntimeError, ValueError, IndexError) as error:
         if isinstance(error, CfoptError):
@@ -107,64 +111,50 @@ def _check_target(to: Path) -> None:
 def _plan(source: TrainingSource, generative: bool) -> Training:
     """How to train."""
     rate = source.learning_rate or (1e-3 if generative else 1e-2)
-    knobs = source.model_dump(include={"epochs", "batch_size", "seed", "alpha"})
-    return Training(learning_rate=rate, **knobs)
+    settings = source.model_dump(include={"epochs", "batch_size", "seed", "alpha"})
+    return Training(learning_rate=rate, **settings)
 
 
-@dataclass(frozen=True)
-class _Lesson:
-    """What is learnt from, and how.
+def _train_vae(
+    config: Config, plan: Training, x: Tensor, rows: _Split, on_epoch: _OnEpoch
+) -> nn.Module:
+    """What [generative] describes, trained on contexts `(N, ...)`."""
+    learnt, judged = (x[part] for part in rows)
+    vae = _vae(config, learnt)
+    # In the precision of the contexts, which pass through both.
+    phi = _module(config).float() if plan.alpha > 0 else None
+    for epoch in train(vae, learnt, judged, plan, predictor=phi):
+        on_epoch(epoch.number, epoch.validation)
+    return vae
 
-    Arguments:
-        config: the configuration of the models.
-        plan: epochs, learning rate and so on.
-        contexts: all of them, `(N, ...)`.
-        learnt, judged: the rows to learn from, and those held out.
-        told: called with the number of each epoch and its validation loss.
-    """
 
-    config: Config
-    plan: Training
-    contexts: Tensor
-    learnt: Tensor
-    judged: Tensor
-    told: Callable[[int, float], None]
-
-    def vae(self) -> nn.Module:
-        """Train [generative]."""
-        x, plan = self.contexts, self.plan
-        vae = _vae(self.config, x[self.learnt])
-        # In the precision of the contexts, which pass through both.
-        phi = _module(self.config).float() if plan.alpha > 0 else None
-        for epoch in train(vae, x[self.learnt], x[self.judged], plan, predictor=phi):
-            self.told(epoch.number, epoch.validation)
-        return vae
-
-    def predictor(self) -> nn.Module:
-        """Train [predictor]."""
-        source, x, plan = self.config.tables.training, self.contexts, self.plan
-        model = _module(self.config, with_weights=False)
-        with self.config.at("problem"):
-            problem = build_problem(self.config.tables.problem, self.config.trust)
-        if source.costs is None:
-            raise InputError("costs is missing.")
-        costs = torch.as_tensor(read_numbers(source.costs, problem.cost_names), dtype=torch.float32)
-        if len(costs) != len(x):
-            raise InputError(f"{len(x)} contexts need as many costs, got {len(costs)}.")
-        _check_finite(source.costs, costs)
-        fit(
-            model,
-            x[self.learnt],
-            costs[self.learnt],
-            MSE() if source.loss is Loss.MSE else SPOPlus(problem),
-            epochs=plan.epochs,
-            learning_rate=plan.learning_rate,
-            batch_size=plan.batch_size,
-            validation=(x[self.judged], costs[self.judged]),
-            generator=torch.Generator().manual_seed(plan.seed),
-            on_epoch=self.told,
-        )
-        return model
+def _train_predictor(
+    config: Config, plan: Training, x: Tensor, rows: _Split, on_epoch: _OnEpoch
+) -> nn.Module:
+    """What [predictor] describes, trained on contexts `(N, ...)` and their costs."""
+    source, (learnt, judged) = config.tables.training, rows
+    model = _module(config, with_weights=False)
+    with config.at("problem"):
+        problem = build_problem(config.tables.problem, config.trust)
+    if source.costs is None:
+        raise InputError("costs is missing.")
+    costs = torch.as_tensor(read_numbers(source.costs, problem.cost_names), dtype=torch.float32)
+    if len(costs) != len(x):
+        raise InputError(f"{len(x)} contexts need as many costs, got {len(costs)}.")
+    _check_finite(source.costs, costs)
+    fit(
+        model,
+        x[learnt],
+        costs[learnt],
+        MSE() if source.loss is Loss.MSE else SPOPlus(problem),
+        epochs=plan.epochs,
+        learning_rate=plan.learning_rate,
+        batch_size=plan.batch_size,
+        validation=(x[judged], costs[judged]),
+        generator=torch.Generator().manual_seed(plan.seed),
+        on_epoch=on_epoch,
+    )
+    return model
 
 
 def _check_finite(path: Path, values: Tensor) -> None:

@@ -32,7 +32,7 @@ def draw_bars(panel: Panel) -> Markup:
     short = [svg.fitted(name, _FONT, _NAMES - _GAP) for name in names]
     left = max((svg.breadth(name, _FONT) for name in short), default=0.0) + _GAP
     scale = _Scale(left, *map(float, ends))
-    dearest = float(np.nanmax(np.abs(panel.prices), initial=0.0))
+    largest = float(np.nanmax(np.abs(panel.prices), initial=0.0))
     parts = []
     for k, j in enumerate(columns.tolist()):
         y = _HEIGHT * k + 2
@@ -42,7 +42,7 @@ def draw_bars(panel: Panel) -> Markup:
             scale.bar(filled[k], y, f"bar strong {panel.strong.role}"),
             scale.bar(outlined[k], y, f"bar weak {other.role}") if panel.weak else "",
         ]
-        price = svg.signed(f"{svg.quiet(float(panel.prices[j]), dearest):.3g}")
+        price = svg.signed(f"{svg.quiet(float(panel.prices[j]), largest):.3g}")
         parts.append(svg.text(_WIDTH - _PRICES + _GAP, y + 9, price, "price"))
     height = _HEIGHT * max(len(columns), 1) + 4
     parts.append(svg.path(f"M{svg.number(scale.at(0))} 0V{height}", "axis"))

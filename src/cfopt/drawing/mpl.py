@@ -124,8 +124,9 @@ def _arc(scene: Network, k: int) -> Array:
         return np.array([start, end]) * [1, -1]
     along = end - start
     right = np.array([-along[1], along[0]]) / (np.hypot(*along) or 1.0)
-    part = np.linspace(0, 1, _BENT)[:, None]
-    points: Array = start + part * along + 4 * part * (1 - part) * scene.bends[k] * right
+    fraction = np.linspace(0, 1, _BENT)[:, None]
+    aside = 4 * fraction * (1 - fraction) * scene.bends[k]
+    points: Array = start + fraction * along + aside * right
     return points * [1, -1]
 
 

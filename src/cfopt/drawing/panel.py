@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cfopt._typing import Array, Indices
 from cfopt.errors import InputError
+from cfopt.problems.base import same_decision
 from cfopt.problems.scene import Bars, Scene
 from cfopt.result.explanation import Explanation
 
@@ -87,8 +88,8 @@ class Panel:
     def shades(self) -> Array:
         """Where each price lies in their range, from 0 to 1: `(m,)`."""
         span = self.high - self.low
-        part = (self.prices - self.low) / span if span > 0 else np.zeros(len(self.prices))
-        return np.clip(np.nan_to_num(part), 0.0, 1.0)
+        fraction = (self.prices - self.low) / span if span > 0 else np.zeros(len(self.prices))
+        return np.clip(np.nan_to_num(fraction), 0.0, 1.0)
 
 
 def host(values: Tensor) -> Array:
@@ -100,6 +101,30 @@ def host(values: Tensor) -> Array:
 def scene_of(e: Explanation) -> Scene:
     """What the decisions of an explanation look like; bars where its problem is not known."""
     return Bars.unnamed(e.factual.shape[1]) if e.problem is None else e.problem.cached_scene
+
+
+def marks(e: Explanation) -> tuple[Line, Line]:
+    """The factual decision of the first row, and the one it is compared with."""
+    return Line(host(e.factual[0]), "factual"), Line(host(e.alternative[0]), "other")
+
+
+def chosen_elsewhere(e: Explanation) -> bool:
+    """Whether what is decided at x is neither of the two decisions that are compared."""
+    known = bool(e.decision[0].isfinite().all())
+    either = same_decision(e.decision, e.factual) | same_decision(e.decision, e.alternative)
+    return known and not bool(either[0])
+
+
+def winner_first(e: Explanation) -> list[Line]:
+    """The decisions at x in the first row, the one that wins there first."""
+    factual, other = marks(e)
+    third = [Line(host(e.decision[0]), "third")] if chosen_elsewhere(e) else []
+    if bool(e.valid[0]):
+        same = bool(same_decision(e.alternative, e.factual)[0])
+        return [factual, *third] if same else [other, factual, *third]
+    if bool(same_decision(e.decision, e.factual)[0]):
+        return [factual, other]
+    return [*third, other, factual]
 
 
 def has_images(e: Explanation) -> bool:

@@ -39,9 +39,9 @@ def change_over_map(before: Tensor, after: Tensor, full: float) -> Array:
         full: the size of a change that is shown in full colour, > 0.
     """
     grey = 0.72 + 0.28 * pixels(before) @ np.array([0.299, 0.587, 0.114])
-    part = np.clip(change_size(before, after) / full, 0, 1)[..., None]
+    fraction = np.clip(change_size(before, after) / full, 0, 1)[..., None]
     colour = np.array(list(bytes.fromhex(CHANGE.removeprefix("#")))) / 255
-    mixed: Array = (1 - part) * grey[..., None] + part * colour
+    mixed: Array = (1 - fraction) * grey[..., None] + fraction * colour
     return mixed
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
@@ -32,17 +30,12 @@ class TabularVAE(VAE):
     scale: Tensor
 
     def __init__(self, num_features: int, latent_dim: int = 4, hidden: int = 64) -> None:
-        super().__init__((num_features,), latent_dim)
+        super().__init__((num_features,), latent_dim, num_features=num_features, hidden=hidden)
         if min(num_features, hidden) < 1:
             raise InputError(
                 "TabularVAE needs at least one feature and one hidden unit, got num_features="
                 f"{num_features} and hidden={hidden}."
             )
-        self._settings = {
-            "num_features": num_features,
-            "latent_dim": latent_dim,
-            "hidden": hidden,
-        }
         self.encoder = _layers(num_features, hidden, 2 * latent_dim)
         self.decoder = _layers(latent_dim, hidden, num_features)
         self.register_buffer("offset", torch.zeros(num_features))
@@ -62,10 +55,6 @@ class TabularVAE(VAE):
         self.offset.copy_(values.mean(0))
         self.scale.copy_(torch.where(varies, spread, 1.0))
         return self
-
-    def settings(self) -> dict[str, Any]:
-        """The arguments that rebuild this model."""
-        return dict(self._settings)
 
     def decode(self, z: Tensor) -> Tensor:
         """The mean context of each code: `(B, n) -> (B, p)`."""

@@ -161,16 +161,16 @@ class _Run:
     def _epoch(self, number: int) -> Iterator[Batch]:
         """One pass over the data."""
         self.vae.train()
-        knobs, total = self.training, len(self.contexts)
+        plan, total = self.training, len(self.contexts)
         order = torch.randperm(total, generator=self.generator)
-        done, loss, steps = 0, 0.0, math.ceil(total / knobs.batch_size)
-        for k, rows in enumerate(torch.split(order, knobs.batch_size)):
+        done, loss, steps = 0, 0.0, math.ceil(total / plan.batch_size)
+        for k, rows in enumerate(torch.split(order, plan.batch_size)):
             passed = number + k / steps
             for group in self.optimiser.param_groups:
-                group["lr"] = knobs.learning_rate * _cosine(passed / knobs.epochs)
-            weight = min(1.0, (passed + 1 / steps) / knobs.warm_up) if knobs.warm_up else 1.0
+                group["lr"] = plan.learning_rate * _cosine(passed / plan.epochs)
+            weight = min(1.0, (passed + 1 / steps) / plan.warm_up) if plan.warm_up else 1.0
             found = self.contexts.terms(rows, self.generator)
-            value = found.loss(knobs.alpha, weight).mean()
+            value = found.loss(plan.alpha, weight).mean()
             self._check_finite(value.item())
             self.optimiser.zero_grad()
             # The predictor may be a function with weights of its own: they gather no gradient.
@@ -278,6 +278,6 @@ class _Run:
         return {name: value.clone() for name, value in self.vae.state_dict().items()}
 
 
-def _cosine(part: float) -> float:
+def _cosine(fraction: float) -> float:
     """From 1 down to a twentieth."""
-    return 0.05 + 0.475 * (1 + math.cos(math.pi * part))
+    return 0.05 + 0.475 * (1 + math.cos(math.pi * fraction))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -29,12 +28,13 @@ class Gaussian(NamedTuple):
         return self.mean + (0.5 * self.log_variance).exp() * noise.to(self.mean.device)
 
 
-class VAE(nn.Module, ABC):
+class VAE(nn.Module):
     """A generative model with prior N(0, I) and a decoder of unit variance.
 
     Arguments:
         context_shape: the shape of one context.
         latent_dim: the size of a code.
+        settings: the other arguments that rebuild the model.
     """
 
     #: The least and the largest value of a context; None for any.
@@ -43,16 +43,17 @@ class VAE(nn.Module, ABC):
     encoder: nn.Module
     decoder: nn.Module
 
-    def __init__(self, context_shape: tuple[int, ...], latent_dim: int) -> None:
+    def __init__(self, context_shape: tuple[int, ...], latent_dim: int, **settings: Any) -> None:
         super().__init__()
         if not isinstance(latent_dim, int) or latent_dim < 1:
             raise InputError(f"A VAE needs a whole latent_dim of at least 1, got {latent_dim}.")
         self.context_shape = tuple(context_shape)
         self.latent_dim = latent_dim
+        self._settings = {"latent_dim": latent_dim, **settings}
 
-    @abstractmethod
     def settings(self) -> dict[str, Any]:
         """The arguments that rebuild this model."""
+        return dict(self._settings)
 
     def check_contexts(self, x: Tensor) -> None:
         """Raise InputError unless this model was built for such contexts, `(B, ...)`."""
@@ -102,7 +103,7 @@ class ConvolutionalVAE(VAE):
     value_range = (0.0, 1.0)
 
     def __init__(self, latent_dim: int = 64, height: int = 96, width: int = 96) -> None:
-        super().__init__((3, height, width), latent_dim)
+        super().__init__((3, height, width), latent_dim, height=height, width=width)
         if height % 16 or width % 16 or min(height, width) < 16:
             raise InputError(
                 "ConvolutionalVAE halves images four times and needs sides that are multiples of "
@@ -139,11 +140,6 @@ class ConvolutionalVAE(VAE):
             sigmoid=nn.Sigmoid(),
         )
 
-    def settings(self) -> dict[str, Any]:
-        """The arguments that rebuild this model."""
-        _, height, width = self.context_shape
-        return {"latent_dim": self.latent_dim, "height": height, "width": width}
-
 
 @registry.generative_models.register
 class CompactVAE(VAE):
@@ -169,19 +165,13 @@ class CompactVAE(VAE):
         cell: int = 8,
         channels: int = 48,
     ) -> None:
-        super().__init__((3, rows * cell, cols * cell), latent_dim)
+        size = {"rows": rows, "cols": cols, "cell": cell, "channels": channels}
+        super().__init__((3, rows * cell, cols * cell), latent_dim, **size)
         if min(rows, cols, cell, channels) < 1:
             raise InputError(
                 "CompactVAE needs rows, cols, cell and channels of at least 1, got "
                 f"{rows}, {cols}, {cell} and {channels}."
             )
-        self._settings = {
-            "latent_dim": latent_dim,
-            "rows": rows,
-            "cols": cols,
-            "cell": cell,
-            "channels": channels,
-        }
         pixels, wide = 3 * cell * cell, 2 * channels
         self.encoder = nn.Sequential(
             nn.PixelUnshuffle(cell),
@@ -206,10 +196,6 @@ class CompactVAE(VAE):
             nn.PixelShuffle(cell),
             nn.Sigmoid(),
         )
-
-    def settings(self) -> dict[str, Any]:
-        """The arguments that rebuild this model."""
-        return dict(self._settings)
 
 
 class _Stages(nn.Sequential):

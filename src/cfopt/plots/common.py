@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from cfopt.drawing.panel import Line, has_maps, host, scene_of
+from cfopt.drawing.panel import Line, has_maps, scene_of
 from cfopt.errors import InputError
 from cfopt.exact.certificate import Clash
 from cfopt.plots.style import INK
@@ -55,11 +55,6 @@ def other_name(e: Explanation) -> str:
 def value_verb(e: Explanation) -> str:
     """How a decision's value is said."""
     return "costs" if e.sense is Sense.MIN else "is worth"
-
-
-def marks(e: Explanation) -> tuple[Line, Line]:
-    """The factual decision of the first row, and the one it is compared with."""
-    return Line(host(e.factual[0]), "factual"), Line(host(e.alternative[0]), "other")
 
 
 def obstacles(clash: Clash) -> list[Line]:

@@ -9,10 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from cfopt.drawing.mpl import draw_image, draw_routes
+from cfopt.drawing.panel import marks, winner_first
 from cfopt.drawing.pixels import change_size, magnification, magnified, pixels
 from cfopt.errors import InputError
-from cfopt.plots.common import finish, height_ratio, map_scene, marks, refuse_rejected
-from cfopt.plots.map_explanation import legend_handles, values, winner_first
+from cfopt.plots.common import finish, height_ratio, map_scene, refuse_rejected
+from cfopt.plots.map_explanation import legend_handles, values
 from cfopt.plots.style import INK, canvas
 from cfopt.problems.base import same_decision
 from cfopt.result.explanation import Explanation

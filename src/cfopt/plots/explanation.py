@@ -13,12 +13,11 @@ from matplotlib.lines import Line2D
 
 from cfopt.drawing.mpl import draw
 from cfopt.drawing.palette import LIGHT
-from cfopt.drawing.panel import Panel, has_maps, price_range, prices, scene_of
+from cfopt.drawing.panel import Panel, has_maps, marks, price_range, prices, scene_of
 from cfopt.exact.certificate import Clash
 from cfopt.plots.common import (
     SHOWN,
     finish,
-    marks,
     obstacle_title,
     obstacles,
     other_name,

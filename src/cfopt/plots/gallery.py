@@ -9,10 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from cfopt.drawing.mpl import draw_image, draw_routes
+from cfopt.drawing.panel import chosen_elsewhere, marks, winner_first
 from cfopt.drawing.pixels import pixels
 from cfopt.errors import InputError
-from cfopt.plots.common import finish, height_ratio, map_scene, marks, refuse_rejected
-from cfopt.plots.map_explanation import decides_third, legend_handles, values, winner_first
+from cfopt.plots.common import finish, height_ratio, map_scene, refuse_rejected
+from cfopt.plots.map_explanation import legend_handles, values
 from cfopt.plots.style import INK, canvas
 from cfopt.result.explanation import Explanation
 from cfopt.result.wording import question
@@ -60,7 +61,7 @@ def plot_gallery(explanations: Explanation, path: str | Path | None = None) -> F
         draw_routes(after, scene, *winner_first(one), size=0.75)
         how_far = f"After: {one.status[0]}, distance {one.distance[0]:.3g}"
         _caption(after, how_far, values(one, "costs"))
-    third = any(decides_third(e[row]) for row in range(len(e)))
+    third = any(chosen_elsewhere(e[row]) for row in range(len(e)))
     handles = legend_handles(e, *([("third", "what is chosen after")] if third else []))
     figure.legend(handles=handles, loc="lower left", ncols=3 * pairs, frameon=False, fontsize=10)
     return finish(figure, path)

@@ -14,14 +14,20 @@ from matplotlib.lines import Line2D
 
 from cfopt.drawing.mpl import draw_costs, draw_image, draw_routes, end_mark
 from cfopt.drawing.palette import LIGHT
-from cfopt.drawing.panel import Line, host, price_range, prices
+from cfopt.drawing.panel import (
+    chosen_elsewhere,
+    host,
+    marks,
+    price_range,
+    prices,
+    winner_first,
+)
 from cfopt.drawing.pixels import change_over_map, change_size, pixels
 from cfopt.engine.latent import norms
 from cfopt.exact.certificate import Clash
 from cfopt.plots.common import (
     height_ratio,
     map_scene,
-    marks,
     obstacle_title,
     obstacles,
     other_name,
@@ -30,7 +36,6 @@ from cfopt.plots.common import (
     verdict,
 )
 from cfopt.plots.style import CHANGES, COSTS, DASHED, INK, QUIET, bare, canvas
-from cfopt.problems.base import same_decision
 from cfopt.result.explanation import Explanation
 from cfopt.result.status import Status
 from cfopt.result.wording import question
@@ -74,25 +79,6 @@ def draw_map_explanation(e: Explanation) -> Figure:
     key.set_box_aspect(scene.size[0] / scene.size[1])
     _draw_key(key, _handles(e, clash), scale)
     return figure
-
-
-def winner_first(e: Explanation) -> list[Line]:
-    """The paths at x, the one that wins there first."""
-    factual, other = marks(e)
-    third = Line(host(e.decision[0]), "third")
-    decides_factual = bool(same_decision(e.decision, e.factual)[0])
-    known = decides_factual or bool(same_decision(e.decision, e.alternative)[0])
-    extra = [] if known or bool(e.decision.isnan().any()) else [third]
-    if e.valid[0]:
-        return [other, factual, *extra]
-    if decides_factual:
-        return [factual, other]
-    return [*extra, other, factual]
-
-
-def decides_third(e: Explanation) -> bool:
-    """Whether the path chosen at x is neither the factual one nor its rival."""
-    return any(line.role == "third" for line in winner_first(e))
 
 
 def legend_handles(e: Explanation, *extra: tuple[str, str]) -> list[Line2D]:
@@ -188,7 +174,7 @@ def _handles(e: Explanation, clash: Clash | None) -> list[Line2D]:
     if clash is not None:
         letters = zip("AB", obstacles(clash), strict=False)
         return legend_handles(e, *((m.role, f"{letter}, in its way") for letter, m in letters))
-    if not decides_third(e):
+    if not chosen_elsewhere(e):
         return legend_handles(e)
     worth = float(prices(e, "costs") @ host(e.decision[0]))
     return legend_handles(e, ("third", f"what is chosen after, {value_verb(e)} {digits(worth)}"))

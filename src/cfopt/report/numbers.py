@@ -13,26 +13,26 @@ from cfopt.engine.rules import TOLERANCE
 _USUAL, _MOST = 4, 9
 
 
-def percent_up(part: float) -> str:
+def percent_up(fraction: float) -> str:
     """A fraction in whole percent, rounded up."""
     # The last digits of a quotient are rounding: 100.00000000000001 is 100.
-    return f"{math.ceil(round(100 * part, 8))}%"
+    return f"{math.ceil(round(100 * fraction, 8))}%"
 
 
 def told_apart(
-    values: Sequence[float], part: float = TOLERANCE, trailing: bool = False
+    values: Sequence[float], equal: float = TOLERANCE, trailing: bool = False
 ) -> list[str]:
     """Numbers that stand together, with enough digits that those that differ look different.
 
     Arguments:
         values: the numbers; "?" stands for those that are not finite.
-        part: the fraction of the largest up to which two of them count as equal.
+        equal: the fraction of the largest up to which two of them count as equal.
         trailing: whether zeros at the end are kept.
     """
     finite = [value for value in values if math.isfinite(value)]
     largest = max(map(abs, finite), default=0.0)
     ordered = sorted(quiet(value, largest) for value in finite)
-    pairs = [(a, b) for a, b in pairwise(ordered) if b - a > part * largest]
+    pairs = [(a, b) for a, b in pairwise(ordered) if b - a > equal * largest]
     digits = _USUAL
     while digits < _MOST and any(f"{a:.{digits}g}" == f"{b:.{digits}g}" for a, b in pairs):
         digits += 1

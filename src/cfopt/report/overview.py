@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from cfopt._typing import Array
 from cfopt.drawing import elements as svg
+from cfopt.drawing.panel import host
 from cfopt.names import counted
 from cfopt.report.measure import measured
 from cfopt.report.plausible import ratings
@@ -70,7 +71,7 @@ def overview(e: Explanation, seconds: float) -> Overview:
         Count(status, number[status], MEANING[status]) for status in Status if number[status]
     )
     found = (e.valid & (e.steps > 0)).cpu()
-    distances = e.distance.detach().double().cpu().numpy()[found.numpy()]
+    distances = host(e.distance)[found.numpy()]
     measure = measured(e)
     return Overview(
         lede=_lede(e),

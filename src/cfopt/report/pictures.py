@@ -14,17 +14,18 @@ from cfopt.drawing.panel import (
     Panel,
     has_images,
     has_maps,
-    host,
+    marks,
     price_range,
     prices,
     scene_of,
+    winner_first,
 )
 from cfopt.drawing.svg import draw, sketch
 from cfopt.errors import InputError
 from cfopt.names import listing
 from cfopt.problems.base import same_decision
 from cfopt.report.images import change_uri, image_uri
-from cfopt.report.sentences import chosen_elsewhere, names, same, third_role
+from cfopt.report.sentences import names, third_role
 from cfopt.result.explanation import Explanation
 from cfopt.result.status import Status
 
@@ -180,11 +181,11 @@ def _caption(one: Explanation, panel: Panel) -> str:
 def panels(one: Explanation) -> tuple[Panel, Panel]:
     """Before and after, or what is in the way, of a single row."""
     before, after = prices(one, "costs_before"), prices(one, "costs")
-    factual, other = Line(host(one.factual[0]), "factual"), Line(host(one.alternative[0]), "other")
+    factual, other = marks(one)
     decided, wanted = names(one)
     differ = bool((one.factual - one.alternative).abs().max() > 1e-9)
-    lines = _after(one, factual, other)
-    said = f"After: {wanted if lines[0] is other else decided} in front"
+    lines = winner_first(one)
+    said = f"After: {wanted if lines[0].role == 'other' else decided} in front"
     if one.clash[0] is not None:
         after = before
         lines = rivals(one) or [factual, other]
@@ -195,16 +196,6 @@ def panels(one: Explanation) -> tuple[Panel, Panel]:
     first = Panel(scene, before, factual, weak, low, high, label)
     strong, *rest = lines
     return first, Panel(scene, after, strong, tuple(rest), low, high, said)
-
-
-def _after(one: Explanation, factual: Line, other: Line) -> list[Line]:
-    """The decisions at x, the one that wins there first."""
-    third = [Line(host(one.decision[0]), "third")] if chosen_elsewhere(one) else []
-    if bool(one.valid[0]):
-        return [other, factual, *third] if not same(one) else [factual, *third]
-    if bool(same_decision(one.decision, one.factual)[0]):
-        return [factual, other]
-    return [*third, other, factual]
 
 
 def rivals(one: Explanation) -> list[Line]:

@@ -68,5 +68,5 @@ def plausibility(e: Explanation) -> list[str]:
     return parts
 
 
-def _share(part: float) -> str:
-    return f"{100 * part:.3g}%" if part >= 0.001 else "less than 0.1%"
+def _share(fraction: float) -> str:
+    return f"{100 * fraction:.3g}%" if fraction >= 0.001 else "less than 0.1%"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from cfopt.drawing.panel import host, prices
+from cfopt.drawing.panel import chosen_elsewhere, host, prices, scene_of
 from cfopt.engine.rules import TOLERANCE
 from cfopt.errors import InputError
 from cfopt.names import counted, listing
@@ -15,7 +15,6 @@ from cfopt.problems.base import same_decision
 from cfopt.problems.sense import Sense
 from cfopt.question import RowFacts
 from cfopt.report.measure import measured
-from cfopt.report.naming import decision_name, noun
 from cfopt.report.numbers import percent_up
 from cfopt.result.explanation import Explanation
 from cfopt.result.status import Status
@@ -38,7 +37,8 @@ _SHORT = 32
 def names(e: Explanation) -> tuple[str, str]:
     """The decision and the one that it is compared with, each distinguished from the other."""
     factual, other = host(e.factual[0]), host(e.alternative[0])
-    return decision_name(e.problem, factual, other), decision_name(e.problem, other, factual)
+    name = scene_of(e).name_of
+    return name(factual, other), name(other, factual)
 
 
 def facts(e: Explanation, *, brief: bool = False) -> RowFacts:
@@ -55,7 +55,7 @@ def facts(e: Explanation, *, brief: bool = False) -> RowFacts:
     return RowFacts(
         decided=decided,
         wanted=wanted,
-        noun=noun(e.problem),
+        noun=scene_of(e).noun,
         margin=e.margin,
         known=bool(e.factual.isfinite().all()),
         same=same(e),
@@ -166,7 +166,7 @@ def _clash(e: Explanation) -> list[str]:
     clash = e.clash[0]
     if clash is None:
         return ["It was proved, but the proof's details were not kept."]
-    rivals = [decision_name(e.problem, y, host(e.alternative[0])) for y in clash.decisions]
+    rivals = [scene_of(e).name_of(y, host(e.alternative[0])) for y in clash.decisions]
     parts = [e.criterion.obstacle(facts(e), rivals)]
     if clash.limits:
         parts.append(f"The limits of {listing(clash.limits, most=_NAMED)} are involved.")
@@ -197,10 +197,3 @@ def value_word(e: Explanation) -> str:
 def third_role(e: Explanation) -> str:
     """What a decision at x that is neither of the two is: as good as the alternative, or chosen."""
     return e.criterion.third_role(bool(e.tie[0]))
-
-
-def chosen_elsewhere(e: Explanation) -> bool:
-    """Whether what is decided at x is neither of the two decisions that are compared."""
-    known = bool(e.decision.isfinite().all())
-    either = same_decision(e.decision, e.factual) | same_decision(e.decision, e.alternative)
-    return known and not bool(either[0])

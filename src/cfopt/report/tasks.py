@@ -10,12 +10,11 @@ import numpy as np
 
 from cfopt.drawing import elements as svg
 from cfopt.drawing.elements import quiet
-from cfopt.drawing.panel import Line, has_images, host, prices, scene_of
+from cfopt.drawing.panel import Line, chosen_elsewhere, has_images, host, prices, scene_of
 from cfopt.errors import InputError
 from cfopt.report import sentences
 from cfopt.report.images import change_words
 from cfopt.report.measure import measured
-from cfopt.report.naming import decision_name
 from cfopt.report.numbers import told_apart
 from cfopt.report.pictures import Gallery, rivals
 from cfopt.report.plausible import plausibility, rating
@@ -67,7 +66,7 @@ class Change:
     @property
     def shown(self) -> tuple[str, str, str]:
         """The numbers as they are printed: before and after look different."""
-        before, after = told_apart([self.before, self.after], part=0.0)
+        before, after = told_apart([self.before, self.after], equal=0.0)
         return svg.signed(before), svg.signed(after), svg.signed(f"{self.change:+.3g}")
 
 
@@ -154,7 +153,7 @@ def feature_moves(e: Explanation) -> list[list[Move]]:
 def _view(e: Explanation, row: int, gallery: Gallery, moves: list[Move], measure: str) -> TaskView:
     one = e[row]
     distance = float(one.distance[0])
-    told = one.status[0] is not Status.PROVED_INFEASIBLE and math.isfinite(distance)
+    moved = one.status[0] is not Status.PROVED_INFEASIBLE and math.isfinite(distance)
     return TaskView(
         number=row,
         label=e.label(row),
@@ -162,7 +161,7 @@ def _view(e: Explanation, row: int, gallery: Gallery, moves: list[Move], measure
         question=sentences.question(one),
         verdict=sentences.verdict(one),
         asked=sentences.names(one)[1],
-        distance=distance if told else None,
+        distance=distance if moved else None,
         steps=int(one.steps[0]),
         compared=tuple(_compared(one)),
         changes=_changes(one, moves),
@@ -181,6 +180,7 @@ def _compared(one: Explanation) -> list[Compared]:
         return []
     decided, wanted = sentences.names(one)
     factual, other = host(one.factual[0]), host(one.alternative[0])
+    name_of = scene_of(one).name_of
     named = [(Line(factual, "factual"), "Decided", decided)]
     if not sentences.same(one) and one.status[0] is not Status.REJECTED:
         what = "Asked for" if one.criterion.contrasts else "Best there"
@@ -190,12 +190,11 @@ def _compared(one: Explanation) -> list[Compared]:
             if line.role == "factual":
                 named[0] = named[0][0], "Decided, and in its way", decided
             else:
-                name = decision_name(one.problem, line.decision, other)
-                named.append((line, "In its way", name))
-    elif sentences.chosen_elsewhere(one):
+                named.append((line, "In its way", name_of(line.decision, other)))
+    elif chosen_elsewhere(one):
         third = Line(host(one.decision[0]), "third")
         what = sentences.third_role(one).capitalize()
-        named.append((third, what, decision_name(one.problem, third.decision, factual)))
+        named.append((third, what, name_of(third.decision, factual)))
     before, after = (_values(one, costs, named) for costs in ("costs_before", "costs"))
     if one.status[0] is Status.PROVED_INFEASIBLE:
         after = [""] * len(named)

@@ -13,7 +13,7 @@ from cfopt.storage.files import check_room, write_whole
 #: The file that says which run a folder belongs to.
 SETTINGS = "settings.json"
 #: How much of a setting a message shows, and of how many settings.
-_SHOWN, _TOLD = 60, 3
+_SHOWN, _LISTED = 60, 3
 
 
 def claim(folder: Path, settings: Mapping[str, Any], *, kind: str, room: int) -> None:
@@ -69,13 +69,13 @@ def _compare(path: Path, settings: Mapping[str, Any]) -> None:
     mine = _flat(json.loads(json.dumps(settings, default=str)))
     other = [name for name in {**mine, **theirs} if theirs.get(name) != mine.get(name)]
     if other:
-        told = "; ".join(
+        changes = "; ".join(
             f"{name} was {_short(theirs.get(name))}, is {_short(mine.get(name))}"
-            for name in other[:_TOLD]
+            for name in other[:_LISTED]
         )
         raise InputError(
-            f"{path.parent} holds results of another configuration: {told}. Pass the same settings "
-            "to resume, or another folder with --out."
+            f"{path.parent} holds results of another configuration: {changes}. Pass the same "
+            "settings to resume, or another folder with --out."
         )
 
 

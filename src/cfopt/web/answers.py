@@ -1,14 +1,13 @@
-"""What the server answers: its JSON, and the models of the OpenAPI description."""
+"""What the server answers: its JSON, and the models that check and describe it."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+from fastapi import Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
-
-Responses = dict[int | str, dict[str, Any]]
+from pydantic import BaseModel, ConfigDict
 
 
 class Plain(JSONResponse):
@@ -19,13 +18,19 @@ class Plain(JSONResponse):
         return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
-class Problem(BaseModel):
+class Answer(BaseModel):
+    """Data of an answer: a key that is not described is a fault of the server."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Problem(Answer):
     """What went wrong, in a sentence."""
 
     detail: str
 
 
-class Worker(BaseModel):
+class Worker(Answer):
     """A worker process: its role, its state, and the task that it works on."""
 
     role: str
@@ -34,7 +39,7 @@ class Worker(BaseModel):
     task: str | None
 
 
-class Health(BaseModel):
+class Health(Answer):
     """The health of the server."""
 
     status: str
@@ -44,7 +49,7 @@ class Health(BaseModel):
     faults: dict[str, str]
 
 
-class Listed(BaseModel):
+class Listed(Answer):
     """A pipeline in the list of all."""
 
     name: str
@@ -55,7 +60,7 @@ class Listed(BaseModel):
     fault: str | None = None
 
 
-class Column(BaseModel):
+class Column(Answer):
     """An entry of a decision: whether it is whole, or 0 or 1, and its bounds where known."""
 
     name: str
@@ -65,7 +70,7 @@ class Column(BaseModel):
     upper: float | None
 
 
-class Described(BaseModel):
+class Described(Answer):
     """A pipeline: what it reads, what it decides, and what may be changed."""
 
     name: str
@@ -88,7 +93,7 @@ class Described(BaseModel):
     ready: bool
 
 
-class Decided(BaseModel):
+class Decided(Answer):
     """A context, the predicted costs, and the decision."""
 
     values: list[float | None] | None = None
@@ -104,7 +109,7 @@ class Decided(BaseModel):
     row: int | None = None
 
 
-class Queued(BaseModel):
+class Queued(Answer):
     """Where to follow a search."""
 
     id: str
@@ -114,7 +119,7 @@ class Queued(BaseModel):
     page: str
 
 
-class Task(BaseModel):
+class Task(Answer):
     """A search and, once it is done, its result."""
 
     id: str
@@ -127,51 +132,48 @@ class Task(BaseModel):
     result: dict[str, Any] | None
 
 
-def _problem(words: str) -> dict[str, Any]:
-    return {"model": Problem, "description": words}
-
-
-_WRONG: Responses = {422: _problem("The input is not valid; the detail says why.")}
-_UNKNOWN: Responses = {404: _problem("It does not exist.")}
-#: What may happen wherever workers are asked.
-_WORKERS: Responses = {
-    429: _problem("Too much is already waiting."),
-    502: _problem("The pipeline fails: its predictor or solver raises an error for valid input."),
-    503: _problem("The workers are loading, or one died."),
-    504: _problem("The pipeline took too long."),
+_ERRORS = {
+    400: "The body cannot be read.",
+    403: "The request comes from a page of another origin.",
+    404: "It does not exist.",
+    413: "The body is too large.",
+    415: "The body is not JSON.",
+    422: "The input is not valid; the detail says why.",
+    429: "Too much is already waiting.",
+    502: "The pipeline fails: its predictor or solver raises an error for valid input.",
+    503: "The workers are loading, or one died.",
+    504: "The pipeline took too long.",
 }
-#: What may happen to any request with a body.
-_BODY: Responses = {
-    400: _problem("The body cannot be read."),
-    403: _problem("The request comes from a page of another origin."),
-    413: _problem("The body is too large."),
-    415: _problem("The body is not JSON."),
-}
-
-
-def _answer(model: Any, words: str, status: int = 200) -> Responses:
-    return {status: {"model": model, "description": words}}
-
-
-def _file(kind: str, words: str) -> Responses:
-    return {200: {"content": {kind: {}}, "description": words}}
-
-
-HEALTH: Responses = _answer(Health, "The state of the workers.")
-PIPELINES: Responses = _answer(list[Listed], "All pipelines.")
-PIPELINE: Responses = _answer(Described, "The pipeline.") | _UNKNOWN | _WORKERS
-STORED: Responses = _answer(Decided, "The context.") | _UNKNOWN | _WRONG | _WORKERS
-DECIDED: Responses = _answer(Decided, "The decision.") | _UNKNOWN | _WRONG | _WORKERS | _BODY
+#: What may happen wherever workers are asked, and to any request with a body.
+WORKERS, BODY = (429, 502, 503, 504), (400, 403, 413, 415)
 #: What can be done with a search that was started.
-_FOLLOW = {
+FOLLOW = {
     name: {"operationId": name, "parameters": {"name": "$response.body#/id"}}
     for name in ("task", "cancel", "events", "document", "picture")
 }
-QUEUED: Responses = _answer(Queued, "The search is queued.", 202) | _UNKNOWN | _WRONG | _WORKERS
-QUEUED |= _BODY
-QUEUED[202]["links"] = _FOLLOW
-TASK: Responses = _answer(Task, "The task.") | _UNKNOWN
-CANCELLED: Responses = TASK | {403: _BODY[403]}
-EVENTS: Responses = _file("text/event-stream", "Events.") | _UNKNOWN
-DOCUMENT: Responses = _file("application/json", "The explanation.") | _UNKNOWN
-PNG: Responses = _file("image/png", "A picture.") | _UNKNOWN | _WORKERS | _WRONG
+
+
+def data(model: Any, words: str, *errors: int) -> dict[str, Any]:
+    """How a route answers that gives the data of a model.
+
+    Arguments:
+        model: what every answer is checked against.
+        words: what it is.
+        errors: the statuses that are possible instead.
+    """
+    return {
+        "response_model": model,
+        "response_model_exclude_unset": True,
+        "response_description": words,
+        "responses": _described(errors),
+    }
+
+
+def file(kind: str, words: str, *errors: int) -> dict[str, Any]:
+    """How a route answers that gives a file of some media type; otherwise as `data`."""
+    given = {200: {"content": {kind: {}}, "description": words}}
+    return {"response_class": Response, "responses": given | _described(errors)}
+
+
+def _described(errors: tuple[int, ...]) -> dict[int, dict[str, Any]]:
+    return {code: {"model": Problem, "description": _ERRORS[code]} for code in errors}

@@ -5,7 +5,6 @@ It needs PyEPO, whose generators the data come from; the file does not.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import cast
 
 import torch
@@ -15,12 +14,10 @@ from torch import Tensor
 from cfopt.datasets import synthetic
 from cfopt.problems import Knapsack
 from cfopt.storage.files import write_whole
+from cfopt.web.served import FILE, REACH
 
-FILE = Path(__file__).parent / "tables.safetensors"
 #: Contexts that are shipped, and those that the predictors were fitted to.
 _SHIPPED, _FITTED = 50, 2000
-#: How far from an ordinary day a feature may be, in standard deviations.
-REACH = 3.0
 
 
 def build() -> dict[str, Tensor]:

@@ -19,8 +19,8 @@ def columns(scene: Scene) -> list[dict[str, Any]] | None:
     """The name of each column, its bounds where they are known, and whether it is whole or 0/1."""
     if len(scene.entries) > _MOST:
         return None
-    told = zip(scene.to_dict()["entries"], scene.entries, strict=True)
-    return [one | {"binary": entry.binary} for one, entry in told]
+    pairs = zip(scene.to_dict()["entries"], scene.entries, strict=True)
+    return [one | {"binary": entry.binary} for one, entry in pairs]
 
 
 def drawable(scene: Scene) -> dict[str, Any] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,36 +12,6 @@ from fastapi.responses import FileResponse, HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 FOLDER = Path(__file__).parent / "templates"
-
-
-@dataclass(frozen=True)
-class Field:
-    """A field of a body: its name, what it holds, and what it means."""
-
-    name: str
-    kind: str
-    needed: bool
-    words: str
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One thing that can be asked.
-
-    Arguments:
-        method, path: the request line.
-        words: its purpose.
-        fields: the fields of its body.
-        examples: examples of its body, as JSON.
-        answers: statuses, and what they mean.
-    """
-
-    method: str
-    path: str
-    words: str
-    fields: tuple[Field, ...]
-    examples: tuple[str, ...]
-    answers: tuple[tuple[str, str], ...]
 
 
 def add(app: FastAPI) -> None:
@@ -72,29 +41,33 @@ def add(app: FastAPI) -> None:
         return FileResponse(FOLDER / "docs.css", media_type="text/css")
 
 
-def operations(described: dict[str, Any]) -> Iterator[Operation]:
-    """All operations of an OpenAPI description, in its order."""
+def operations(described: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What the template shows of each operation of an OpenAPI description, in its order."""
+    known = described["components"]["schemas"]
     for path, methods in described["paths"].items():
         for method, one in methods.items():
             content = one.get("requestBody", {}).get("content", {})
             reference = content.get("application/json", {}).get("schema", {}).get("$ref", "")
-            schema = described["components"]["schemas"].get(reference.rpartition("/")[2], {})
-            yield Operation(
-                method.upper(),
-                path,
-                one.get("description", one.get("summary", "")),
-                tuple(_fields(schema, described["components"]["schemas"])),
-                tuple(json.dumps(example, indent=2) for example in schema.get("examples", [])),
-                tuple((code, said["description"]) for code, said in one["responses"].items()),
-            )
+            body = known.get(reference.rpartition("/")[2], {})
+            yield {
+                "method": method.upper(),
+                "path": path,
+                "words": one.get("description", one.get("summary", "")),
+                "fields": list(_fields(body, known)),
+                "examples": [json.dumps(given, indent=2) for given in body.get("examples", [])],
+                "answers": [(code, said["description"]) for code, said in one["responses"].items()],
+            }
 
 
-def _fields(schema: dict[str, Any], known: dict[str, Any], prefix: str = "") -> Iterator[Field]:
-    """The fields of a body, those of its parts as well."""
+def _fields(
+    schema: dict[str, Any], known: dict[str, Any], prefix: str = ""
+) -> Iterator[dict[str, Any]]:
+    """The fields of a body, and those of the objects within it."""
     for name, one in schema.get("properties", {}).items():
         inner = one.get("$ref", "").rpartition("/")[2]
         words = one.get("description", known.get(inner, {}).get("description", ""))
-        yield Field(prefix + name, _kind(one), name in schema.get("required", []), words)
+        needed = name in schema.get("required", [])
+        yield {"name": prefix + name, "kind": _kind(one), "needed": needed, "words": words}
         if inner:
             yield from _fields(known[inner], known, f"{prefix}{name}.")
 

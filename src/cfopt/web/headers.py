@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
-import json
-import logging
 from urllib.parse import urlsplit
 
+from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from cfopt.web.answers import Plain
 from cfopt.web.limits import Limits
 
 HEADERS = {
@@ -27,6 +26,8 @@ HEADERS = {
 }
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+#: Addresses that stand for all addresses of a machine.
+_ALL = ("0.0.0.0", "::")
 
 
 class Guard:
@@ -38,11 +39,11 @@ class Guard:
     Arguments:
         app: what is guarded.
         host: the name or address that the server was asked to use.
-        limits: the limits on bodies.
+        limits: the limit on bodies.
     """
 
     def __init__(self, app: ASGIApp, host: str, limits: Limits) -> None:
-        self._app, self._host, self._limits = app, host, limits
+        self._app, self._host, self._most = app, host.lower(), limits.body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -50,129 +51,63 @@ class Guard:
             await self._app(scope, receive, send)
             return
 
-        begun = False
-
-        async def marked(message: Message) -> None:
-            nonlocal begun
+        async def dressed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                begun = True
-                _dress(message)
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        try:
-            await self._guarded(scope, receive, marked)
-        # Any: a fault of this server is reported like any other, and its place logged.
-        except Exception:
-            logging.getLogger("uvicorn.error").exception("%s failed", scope["path"])
-            if not begun:
-                await _answer(marked, 500, "The server failed to answer this request.")
+        fault = self._fault(scope["method"], Headers(scope=scope))
+        app = self._app if fault is None else Plain({"detail": fault[1]}, fault[0])
+        await app(scope, self._limited(receive), dressed)
 
-    async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = Headers(scope=scope)
-        fault = self._fault(scope, headers)
-        if fault is not None:
-            await _answer(send, *fault)
-            return
-        try:
-            body = await asyncio.wait_for(self._body(headers, receive), self._limits.body_seconds)
-        except TimeoutError:
-            await _answer(send, 408, "The request took too long to arrive.")
-            return
-        if body is None:
-            most = f"{self._limits.body / 1e6:g} MB"
-            await _answer(send, 413, f"A request may be at most {most}.")
-            return
-        await self._app(scope, _replayed(body, receive), send)
-
-    def _fault(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
+    def _fault(self, method: str, headers: Headers) -> tuple[int, str] | None:
         host = headers.get("host", "")
-        if not self._known(host):
+        if not self._known(_parsed(host)[0]):
             return 421, "This server does not answer to that name. Use the address it printed."
-        if scope["method"] in _SAFE:
+        if method in _SAFE:
             return None
         origin = headers.get("origin")
-        if origin is not None and _netloc(origin) != host.lower():
-            return 403, "Requests from pages of another origin are not accepted."
-        if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        elsewhere = headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
+        if origin is not None:
+            elsewhere |= _parsed(origin.partition("//")[2])[1] != host.lower()
+        if elsewhere:
             return 403, "Requests from pages of another origin are not accepted."
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         # A page elsewhere can post forms and text, but not JSON.
-        if scope["method"] == "POST" and kind != "application/json":
+        if method == "POST" and kind != "application/json":
             return 415, "A request needs to be of type application/json."
         return None
 
-    def _known(self, host: str) -> bool:
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
-            return False
-        if name in _LOOPBACK or name == self._host.lower():
+    def _known(self, name: str) -> bool:
+        if name in _LOOPBACK or name == self._host:
             return True
         # Bound to all addresses: any of them, but no name, since a name can be made to point here.
-        return _address(self._host, unspecified=True) and _address(name)
+        try:
+            return self._host in _ALL and bool(ipaddress.ip_address(name))
+        except ValueError:
+            return False
 
-    async def _body(self, headers: Headers, receive: Receive) -> bytes | None:
-        """The whole body; None if it is too large, whatever its headers say."""
-        length = headers.get("content-length", "")
-        if length.isdecimal() and int(length[:20]) > self._limits.body:
-            return None
-        body = bytearray()
-        while True:
+    def _limited(self, receive: Receive) -> Receive:
+        """A body up to the limit, whatever its headers say."""
+        size = 0
+
+        async def counted() -> Message:
+            nonlocal size
             message = await receive()
-            if message["type"] != "http.request":
-                return bytes(body)
-            body += message.get("body", b"")
-            if len(body) > self._limits.body:
-                return None
-            if not message.get("more_body", False):
-                return bytes(body)
+            size += len(message.get("body", b""))
+            if size > self._most:
+                raise HTTPException(413, f"A request may be at most {self._most / 1e6:g} MB.")
+            return message
+
+        return counted
 
 
-def _netloc(origin: str) -> str | None:
+def _parsed(host: str) -> tuple[str, str]:
+    """The name alone and, in lower case, with its port; empty where it is neither."""
     try:
-        return urlsplit(origin).netloc.lower()
+        parsed = urlsplit(f"//{host}")
+        return parsed.hostname or "", parsed.netloc.lower()
     except ValueError:
-        return None
-
-
-def _address(name: str, unspecified: bool = False) -> bool:
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return address.is_unspecified or not unspecified
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """The body once more, and then what else the client does."""
-    given = False
-
-    async def again() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return again
-
-
-def refusal(status: int, detail: str) -> tuple[Message, Message]:
-    """A refusal in a sentence: its start, with all headers, and its body."""
-    body = json.dumps({"detail": detail}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    start: Message = {"type": "http.response.start", "status": status, "headers": headers}
-    _dress(start)
-    return start, {"type": "http.response.body", "body": body}
-
-
-def _dress(start: Message) -> None:
-    headers = MutableHeaders(scope=start)
-    for name, value in HEADERS.items():
-        headers[name] = value
-    headers.setdefault("Cache-Control", "no-store")
-
-
-async def _answer(send: Send, status: int, detail: str) -> None:
-    for message in refusal(status, detail):
-        await send(message)
+        return "", ""

@@ -10,10 +10,8 @@ class Limits:
     """The limits of a server; times in seconds, sizes in bytes.
 
     Arguments:
-        connections: open at the same time, streams included; idle ones make room for others.
-        header_seconds: the time that the head of a request may take to arrive.
+        connections: open at the same time, streams included; a request on one more gets a 503.
         body: the bytes of a request's body.
-        body_seconds: the time that a request may take to arrive.
         pixels: the pixels of an uploaded image, before it is made smaller.
         queue: searches that wait; one more is answered with 429.
         live_queue: quick calls that wait.
@@ -29,9 +27,7 @@ class Limits:
     """
 
     connections: int = 256
-    header_seconds: float = 10.0
     body: int = 4_000_000
-    body_seconds: float = 20.0
     pixels: int = 2048 * 2048
     queue: int = 32
     live_queue: int = 64

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from cfopt.drawing.panel import host
 from cfopt.drawing.pixels import data_uri, encoded
 from cfopt.errors import InputError
 
@@ -92,7 +93,7 @@ class Canvas:
 
     def bytes(self, context: Tensor) -> NDArray[np.uint8]:
         """A context `(C, H, W)` as pixels from 0 to 255: `(H, W, C)`."""
-        values = (context.detach().double().cpu().numpy() - self.low) / (self.high - self.low)
+        values = (host(context) - self.low) / (self.high - self.low)
         pixels: NDArray[np.uint8] = np.rint(np.clip(np.nan_to_num(values), 0, 1) * 255).astype(
             np.uint8
         )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 from fastapi import APIRouter, HTTPException, Response
 
 import cfopt
 from cfopt.web import answers
-from cfopt.web.answers import Plain
+from cfopt.web.answers import BODY, WORKERS, Plain
 from cfopt.web.catalogue import OWN, SHIPPED
 from cfopt.web.lookup import origin
 from cfopt.web.pool import Pool
@@ -30,26 +31,28 @@ def pipeline_routes(pool: Pool, live: Live, tasks: Tasks) -> APIRouter:
     """
     router = APIRouter(prefix="/api", default_response_class=Plain)
 
-    @router.get("/health", tags=["server"], responses=answers.HEALTH)
-    async def health() -> Response:
+    @router.get(
+        "/health", tags=["server"], **answers.data(answers.Health, "The state of the workers.")
+    )
+    async def health() -> Any:
         """Whether the workers are ready, and what they are doing."""
         loaded = all(post.loaded.is_set() for post in pool.posts)
         workers = [
             {"role": post.role, "pid": post.pid, "state": post.state, "task": post.task}
             for post in pool.posts
         ]
-        return Plain(
-            {
-                "status": "ok" if loaded else "loading",
-                "version": cfopt.__version__,
-                "queued": len(pool.searches),
-                "workers": workers,
-                "faults": pool.live.faults,
-            }
-        )
+        return {
+            "status": "ok" if loaded else "loading",
+            "version": cfopt.__version__,
+            "queued": len(pool.searches),
+            "workers": workers,
+            "faults": pool.live.faults,
+        }
 
-    @router.get("/pipelines", tags=["pipelines"], responses=answers.PIPELINES)
-    async def pipelines() -> Response:
+    @router.get(
+        "/pipelines", tags=["pipelines"], **answers.data(list[answers.Listed], "All pipelines.")
+    )
+    async def pipelines() -> Any:
         """All pipelines; while the workers load, none is ready."""
         keys = ("name", "title", "kind", "contexts")
         known = {
@@ -57,26 +60,33 @@ def pipeline_routes(pool: Pool, live: Live, tasks: Tasks) -> APIRouter:
             for one in pool.live.pipelines
         }
         names = [OWN, *SHIPPED] if pool.own else list(SHIPPED)
-        return Plain([known.get(name) or _unready(name, pool.live.faults) for name in names])
+        return [known.get(name) or _unready(name, pool.live.faults) for name in names]
 
-    @router.get("/pipelines/{name}", tags=["pipelines"], responses=answers.PIPELINE)
-    async def pipeline(name: str) -> Response:
+    @router.get(
+        "/pipelines/{name}",
+        tags=["pipelines"],
+        **answers.data(answers.Described, "The pipeline.", 404, *WORKERS),
+    )
+    async def pipeline(name: str) -> Any:
         """What a pipeline reads and decides; waits while the workers load."""
-        return Plain(await live.pipeline(name) | {"ready": True})
+        return await live.pipeline(name) | {"ready": True}
 
-    @router.get("/pipelines/{name}/contexts/{row}", tags=["pipelines"], responses=answers.STORED)
-    async def context(name: str, row: int) -> Response:
+    @router.get(
+        "/pipelines/{name}/contexts/{row}",
+        tags=["pipelines"],
+        **answers.data(answers.Decided, "The context.", 404, 422, *WORKERS),
+    )
+    async def context(name: str, row: int) -> Any:
         """A stored context, and what is decided there."""
         known = await live.pipeline(name)
         if not 0 <= row < known["contexts"]:
             raise HTTPException(404, f"There is no row {row}; there are {known['contexts']}.")
-        return Plain(await live.ask("context", {"pipeline": name, "row": row}))
+        return await live.ask("context", {"pipeline": name, "row": row})
 
     @router.get(
         "/pipelines/{name}/thumbnails",
         tags=["pipelines"],
-        responses=answers.PNG,
-        response_class=Response,
+        **answers.file("image/png", "A picture.", 404, 422, *WORKERS),
     )
     async def thumbnails(name: str) -> Response:
         """The first 48 maps as one PNG: 48 pixels each, 12 in a row."""
@@ -85,12 +95,16 @@ def pipeline_routes(pool: Pool, live: Live, tasks: Tasks) -> APIRouter:
         found = await live.ask("thumbnails", {"pipeline": name})
         return Response(base64.b64decode(found["png"]), media_type="image/png", headers=_CACHED)
 
-    @router.post("/decide", tags=["explain"], responses=answers.DECIDED)
-    async def decide(asked: Decide) -> Response:
+    @router.post(
+        "/decide",
+        tags=["explain"],
+        **answers.data(answers.Decided, "The decision.", 404, 422, *WORKERS, *BODY),
+    )
+    async def decide(asked: Decide) -> Any:
         """What the pipeline decides in a context."""
         await live.pipeline(asked.pipeline)
         arguments = continued(asked.model_dump(mode="json"), origin(tasks, asked))
-        return Plain(await live.ask("decide", arguments))
+        return await live.ask("decide", arguments)
 
     return router
 

@@ -262,4 +262,6 @@ class Pool:
         for post in self.posts:
             post.leave()
         for post in self.posts:
-            post.join(5)
+            # One that still waits for its process to start is not waited for: it ends by itself.
+            if post.pid is not None:
+                post.join(5)

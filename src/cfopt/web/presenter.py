@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from cfopt.engine.progress import Moving, Progress
 from cfopt.errors import InputError
 from cfopt.generative.protocol import GenerativeModel
 from cfopt.pipeline import relative_regret
-from cfopt.problems.scene import Scene as Picture
+from cfopt.problems.scene import Scene
 from cfopt.report.pictures import Gallery, galleries
 from cfopt.report.tasks import task_views
 from cfopt.result.explanation import Explanation
@@ -36,21 +36,21 @@ class Stopped(BaseException):
     """Raised within a search that is no longer wanted; no search may catch it by mistake."""
 
 
-def decided(scene: ServedPipeline, context: Tensor) -> dict[str, Any]:
+def decided(served: ServedPipeline, context: Tensor) -> dict[str, Any]:
     """A context `(...)`, its costs and what is decided there."""
     with torch.no_grad():
-        costs = scene.pipeline.costs(context[None])
+        costs = served.pipeline.costs(context[None])
     if not bool(costs.isfinite().all()):
         raise InputError("The predictor's costs for this context are not finite.")
-    decision = scene.pipeline.problem.solve(costs)
-    return scene.view.show(context) | _chosen(scene, costs, decision)
+    decision = served.pipeline.problem.solve(costs)
+    return served.view.show(context) | _chosen(served, costs, decision)
 
 
 def _chosen(
-    scene: ServedPipeline, costs: Tensor, decision: Tensor, picture: str = ""
+    served: ServedPipeline, costs: Tensor, decision: Tensor, picture: str = ""
 ) -> dict[str, Any]:
     """A decision over its costs: `(1, n), (1, m)`."""
-    problem = scene.pipeline.problem
+    problem = served.pipeline.problem
     prices, chosen = host(problem.prices(costs.detach().double())[0]), host(decision[0])
     drawn = problem.cached_scene
     name = drawn.name_of(chosen)
@@ -63,12 +63,12 @@ def _chosen(
         "name": name,
         "path": drawn.path_of(chosen),
     }
-    if scene.view.kind != "map":  # which the page draws on the image itself
+    if served.view.kind != "map":  # which the page draws on the image itself
         shown["drawing"] = picture or _drawing(drawn, prices, chosen, name)
     return shown
 
 
-def _drawing(scene: Picture, prices: Array, decision: Array, label: str) -> str:
+def _drawing(scene: Scene, prices: Array, decision: Array, label: str) -> str:
     """A decision over its prices, as SVG that needs no other element of the page."""
     # Bars show where two decisions differ: against nothing, all that is taken.
     nothing = Line(np.zeros(len(decision)), "other")
@@ -77,36 +77,28 @@ def _drawing(scene: Picture, prices: Array, decision: Array, label: str) -> str:
     return draw(panel, standalone=True)
 
 
-def told(scene: ServedPipeline, e: Explanation) -> dict[str, Any]:
+def explained(served: ServedPipeline, e: Explanation) -> dict[str, Any]:
     """An explanation of one row, in the words of the report."""
-    route = scene.pipeline.problem.cached_scene.path_of
+    route = served.pipeline.problem.cached_scene.path_of
     # Maps are drawn by the page itself, on the images of both sides.
-    gallery = galleries(e, standalone=True)[0] if scene.view.kind == "table" else Gallery()
+    gallery = galleries(e, standalone=True)[0] if served.view.kind == "table" else Gallery()
     view = task_views(e, [gallery])[0]
     drawn = [str(picture.drawing) for picture in gallery.pictures]
     drawn += [""] * (2 - len(drawn))
     asked = e.alternative if e.criterion.contrasts else e.factual
     sides = {
-        "before": _side(scene, e.x0, e.costs_before, e.factual, asked, drawn[0]),
-        "after": _side(scene, e.x, e.costs, e.decision, asked, drawn[1]),
+        "before": _side(served, e.x0, e.costs_before, e.factual, asked, drawn[0]),
+        "after": _side(served, e.x, e.costs, e.decision, asked, drawn[1]),
     }
+    # All that the report's page is given; its pictures are sent with the sides.
+    words = asdict(replace(view, gallery=Gallery()))
+    for name in ("number", "label", "gallery"):
+        del words[name]
     return {
-        "status": str(view.status),
+        **words,
         "valid": bool(e.valid[0]),
-        "question": view.question,
-        "verdict": view.verdict,
         "message": e.message[0],
-        "asked": view.asked,
-        "compared": [asdict(one) for one in view.compared],
-        "changes": asdict(view.changes),
-        "proof": list(view.proof),
-        "plausibility": list(view.plausibility),
-        "rating": view.rating,
-        "effort": view.effort,
-        "distance": view.distance,
-        "optimal": view.optimal,
         "tie": bool(e.tie[0]),
-        "steps": view.steps,
         "solves": int(e.solves[0]),
         "captions": [picture.caption for picture in gallery.pictures],
         "asked_decision": plain(asked),
@@ -120,11 +112,11 @@ def told(scene: ServedPipeline, e: Explanation) -> dict[str, Any]:
 
 
 def _side(
-    scene: ServedPipeline, x: Tensor, costs: Tensor, decision: Tensor, asked: Tensor, picture: str
+    served: ServedPipeline, x: Tensor, costs: Tensor, decision: Tensor, asked: Tensor, picture: str
 ) -> dict[str, Any]:
     """Before or after: the context, the decision there, and the regret of the one asked about."""
-    regret = float(relative_regret(scene.pipeline.problem, asked, costs)[0])
-    shown = scene.view.show(x[0]) | _chosen(scene, costs, decision, picture)
+    regret = float(relative_regret(served.pipeline.problem, asked, costs)[0])
+    shown = served.view.show(x[0]) | _chosen(served, costs, decision, picture)
     return shown | {"regret": _finite(regret)}
 
 
@@ -132,7 +124,7 @@ class News:
     """Reports where a search is, a few times a second, and ends it when it is no longer wanted.
 
     Arguments:
-        scene: the pipeline whose contexts are searched.
+        served: the pipeline whose contexts are searched.
         generative: the model whose codes are searched, if any.
         stopped: whether the search is no longer wanted.
         tell: called with the news.
@@ -140,13 +132,13 @@ class News:
 
     def __init__(
         self,
-        scene: ServedPipeline,
+        served: ServedPipeline,
         generative: GenerativeModel | None,
         stopped: Callable[[], bool],
         tell: Tell,
     ) -> None:
-        self._scene, self._generative, self._stopped, self._tell = scene, generative, stopped, tell
-        self._last = 0.0
+        self._served, self._generative = served, generative
+        self._stopped, self._tell, self._last = stopped, tell, 0.0
 
     def __call__(self, progress: Progress) -> None:
         """Take in the search's own report."""
@@ -161,13 +153,13 @@ class News:
     def _where(self, moving: Moving | None) -> dict[str, Any]:
         if moving is None or not len(moving.at):
             return {}
-        at, generative, pipeline = moving.at[-1:], self._generative, self._scene.pipeline
+        at, generative, pipeline = moving.at[-1:], self._generative, self._served.pipeline
         with torch.no_grad():
             x = at if generative is None else generative.decode(at)
-            x = x.reshape(1, *self._scene.contexts.shape[1:])
+            x = x.reshape(1, *self._served.contexts.shape[1:])
             decision = pipeline.problem.solve(pipeline.predict(x))
         path = pipeline.problem.cached_scene.path_of(host(decision[0]))
-        return self._scene.view.show(x[0]) | {"path": path, "decision": plain(decision)}
+        return self._served.view.show(x[0]) | {"path": path, "decision": plain(decision)}
 
 
 def _finite(value: float) -> float | None:

@@ -86,20 +86,6 @@ def _undisturbed() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def end_origin() -> None:
-    """End the process that workers are forked from, whatever it is doing.
-
-    For a server that ends, too: others of the same process would lose their workers.
-    """
-    from multiprocessing.forkserver import _forkserver
-
-    # Nothing public knows it; it ends by itself as well, but only once it has loaded everything.
-    pid = getattr(_forkserver, "_forkserver_pid", None)
-    if pid is not None:
-        with suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
-
-
 class Process:
     """A worker process.
 
@@ -260,8 +246,7 @@ def _answer(message: dict[str, Any]) -> dict[str, Any]:
     if "done" in message:
         done: dict[str, Any] = message["done"]
         return done
-    if "refused" in message:
-        raise RefusedError(message["refused"])
-    if "failed" in message:
-        raise FailedError(message["failed"])
+    for outcome, error in (("refused", RefusedError), ("failed", FailedError)):
+        if outcome in message:
+            raise error(message[outcome])
     raise CancelledError("It was cancelled.")

@@ -16,8 +16,7 @@ from cfopt.errors import InputError
 from cfopt.web.catalogue import OWN
 from cfopt.web.limits import Limits
 from cfopt.web.pool import Pool
-from cfopt.web.process import Source, end_origin
-from cfopt.web.protocol import protocol
+from cfopt.web.process import Source
 from cfopt.web.server import create_app
 
 _CHECK = """
@@ -62,12 +61,12 @@ def settings(app: FastAPI, limits: Limits) -> uvicorn.Config:
 
     Arguments:
         app: the application, from `create_app`.
-        limits: the limits on connections.
+        limits: the limit on connections.
     """
     return uvicorn.Config(
         app,
-        http=protocol(limits),
         ws="none",
+        limit_concurrency=limits.connections,
         log_level="warning",
         server_header=False,
         # A slow client must not hold up the end.
@@ -106,7 +105,7 @@ class _Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, pool: Pool) -> None:
         super().__init__(config)
-        self._pool, self._told = pool, False
+        self._pool, self._reported = pool, False
 
     async def startup(self, sockets: list[Any] | None = None) -> None:
         """Listen, then say where."""
@@ -119,14 +118,13 @@ class _Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Say once why the user's own pipeline is missing."""
         fault = self._pool.live.faults.get(OWN)
-        if fault is not None and not self._told:
-            self._told = True
+        if fault is not None and not self._reported:
+            self._reported = True
             line = " ".join(fault.split())
             print(f"Your own pipeline cannot be loaded: {line}", file=sys.stderr, flush=True)
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the workers first: then nothing is left to wait for."""
-        end_origin()
         await asyncio.to_thread(self._pool.stop)
         await super().shutdown(sockets)

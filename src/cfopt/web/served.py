@@ -36,7 +36,7 @@ _BETA = 10.0
 #: How many labels a description has at most.
 _LABELS = 200
 #: Standard deviations from an ordinary day within which features of the shipped tables lie.
-_REACH = 3.0
+REACH = 3.0
 _STREETS = (
     *("rain", "traffic", "roadworks", "school runs", "market day"),
     *("frost", "fog", "events", "deliveries", "detours"),
@@ -162,7 +162,7 @@ def _table(
     weight, contexts = tensors[f"{name}.weight"], tensors[f"{name}.contexts"]
     layer = nn.Linear(weight.shape[1], weight.shape[0], dtype=weight.dtype)
     layer.load_state_dict({"weight": weight, "bias": tensors[f"{name}.bias"]})
-    features = Features(called, lower=-_REACH, upper=_REACH)
+    features = Features(called, lower=-REACH, upper=REACH)
     return ServedPipeline(
         SHIPPED[name],
         Pipeline(layer, problem(tensors)),
@@ -237,14 +237,14 @@ def load_served(
     makers = dict(shipped(pixels))
     if config is not None:
         makers = {OWN: lambda: own(config, trusted, pixels)} | makers
-    scenes: dict[str, ServedPipeline] = {}
+    loaded: dict[str, ServedPipeline] = {}
     described, faults = [], {}
     for name, make in makers.items():
         try:
-            scene = make()
-            described.append(scene.describe())
-            scenes[name] = scene
+            served = make()
+            described.append(served.describe())
+            loaded[name] = served
         # Any: the user's own code is among it, and the others must still work.
         except Exception as error:
             faults[name] = str(error) or type(error).__name__
-    return scenes, described, faults
+    return loaded, described, faults

@@ -18,7 +18,7 @@ import cfopt
 from cfopt.drawing import palette
 from cfopt.web import docs
 from cfopt.web.answers import Plain
-from cfopt.web.headers import Guard
+from cfopt.web.headers import HEADERS, Guard
 from cfopt.web.limits import Limits
 from cfopt.web.pipeline_routes import pipeline_routes
 from cfopt.web.pool import Pool
@@ -69,6 +69,7 @@ def create_app(source: Source, limits: Limits, host: str = "127.0.0.1") -> FastA
     app.add_middleware(Guard, host=host, limits=limits)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(StarletteError, _refused)
+    app.add_exception_handler(Exception, _failed)
     app.include_router(pipeline_routes(pool, live, tasks))
     app.include_router(task_routes(tasks, live))
     docs.add(app)
@@ -109,3 +110,9 @@ async def _invalid(request: Request, error: Exception) -> Response:
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, StarletteError)
     return Plain({"detail": str(error.detail)}, error.status_code, headers=error.headers)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """A fault of the server itself; uvicorn logs it. This answer does not pass the guard."""
+    words = "The server failed to answer this request."
+    return Plain({"detail": words}, 500, headers=HEADERS | {"Cache-Control": "no-store"})

@@ -13,7 +13,7 @@ from fastapi import APIRouter, HTTPException, Response
 from fastapi.responses import StreamingResponse
 
 from cfopt.web import answers
-from cfopt.web.answers import Plain
+from cfopt.web.answers import BODY, WORKERS, Plain
 from cfopt.web.limits import Limits
 from cfopt.web.lookup import finished, known, origin
 from cfopt.web.pool import QueueFullError
@@ -34,8 +34,11 @@ def task_routes(tasks: Tasks, live: Live) -> APIRouter:
     """
     router = APIRouter(prefix="/api", default_response_class=Plain)
 
-    @router.post("/explain", tags=["explain"], status_code=202, responses=answers.QUEUED)
-    async def explain(asked: Explain) -> Response:
+    queued = answers.data(answers.Queued, "The search is queued.", 404, 422, *WORKERS, *BODY)
+    queued["responses"][202] = {"links": answers.FOLLOW}
+
+    @router.post("/explain", tags=["explain"], status_code=202, **queued)
+    async def explain(asked: Explain, response: Response) -> Any:
         """Start a search: when would it have been otherwise? The answer is a task to follow."""
         if tasks.full:
             raise _full(live.limits)
@@ -47,33 +50,37 @@ def task_routes(tasks: Tasks, live: Live) -> APIRouter:
         except QueueFullError as error:
             raise _full(live.limits) from error
         url = f"/api/tasks/{task.id}"
+        response.headers["Location"] = url
         body = {"id": task.id, "status": "queued", "url": url, "events": f"{url}/events"}
-        return Plain(body | {"page": f"/t/{task.id}"}, 202, headers={"Location": url})
+        return body | {"page": f"/t/{task.id}"}
 
-    @router.get("/tasks/{name}", tags=["tasks"], responses=answers.TASK)
-    async def task(name: str) -> Response:
+    @router.get("/tasks/{name}", tags=["tasks"], **answers.data(answers.Task, "The task.", 404))
+    async def task(name: str) -> Any:
         """How a search stands, and its result."""
-        return Plain(tasks.view(known(tasks, name)))
+        return tasks.view(known(tasks, name))
 
-    @router.delete("/tasks/{name}", tags=["tasks"], responses=answers.CANCELLED)
-    async def cancel(name: str) -> Response:
+    @router.delete(
+        "/tasks/{name}", tags=["tasks"], **answers.data(answers.Task, "The task.", 403, 404)
+    )
+    async def cancel(name: str) -> Any:
         """Cancel a search; one that is over stays as it is."""
         found = known(tasks, name)
         tasks.cancel(found)
-        return Plain(tasks.view(found))
+        return tasks.view(found)
 
     @router.get(
-        "/tasks/{name}/events",
-        tags=["tasks"],
-        responses=answers.EVENTS,
-        response_class=StreamingResponse,
+        "/tasks/{name}/events", tags=["tasks"], **answers.file("text/event-stream", "Events.", 404)
     )
     async def events(name: str) -> Response:
         """A stream of `progress` events while the search runs, then one `end` with the task."""
         stream = _stream(tasks, known(tasks, name), live)
         return StreamingResponse(stream, media_type="text/event-stream")
 
-    @router.get("/tasks/{name}/result.json", tags=["tasks"], responses=answers.DOCUMENT)
+    @router.get(
+        "/tasks/{name}/result.json",
+        tags=["tasks"],
+        **answers.file("application/json", "The explanation.", 404),
+    )
     async def document(name: str) -> Response:
         """The whole explanation with its request; `Explanation.from_json` reads it."""
         text = await asyncio.to_thread(finished(tasks, name).document)
@@ -82,8 +89,7 @@ def task_routes(tasks: Tasks, live: Live) -> APIRouter:
     @router.get(
         "/tasks/{name}/result.png",
         tags=["tasks"],
-        responses=answers.PNG,
-        response_class=Response,
+        **answers.file("image/png", "A picture.", 404, 422, *WORKERS),
     )
     async def picture(name: str) -> Response:
         """The explanation as one picture."""
@@ -115,8 +121,8 @@ async def _stream(tasks: Tasks, task: SearchTask, live: Live) -> AsyncIterator[s
             moved = task.place if task.moves != moves else {}
             version, moves, last = task.version, task.moves, now
             view = tasks.view(task)
-            told = {key: view[key] for key in ("status", "place", "seconds", "step", "message")}
-            yield _event("progress", told | moved)
+            news = {key: view[key] for key in ("status", "place", "seconds", "step", "message")}
+            yield _event("progress", news | moved)
         await asyncio.sleep(_LOOK)
     if task.over:
         yield _event("end", tasks.view(task))

@@ -20,7 +20,7 @@ from cfopt.result.status import Status
 from cfopt.search import Auto
 from cfopt.search.dry_run import DryRun
 from cfopt.web.pictures import Canvas
-from cfopt.web.presenter import News, Tell, decided, told
+from cfopt.web.presenter import News, Tell, decided, explained
 from cfopt.web.questions import criterion_of
 from cfopt.web.requests import Context, Decide, Explain, Wanted
 from cfopt.web.served import ServedPipeline
@@ -34,12 +34,12 @@ class Work:
     """Answers the calls of the server with what the pipelines say.
 
     Arguments:
-        scenes: the pipelines by name.
+        pipelines: the pipelines by name.
         stopped: whether the current call is no longer wanted.
     """
 
-    def __init__(self, scenes: dict[str, ServedPipeline], stopped: Callable[[], bool]) -> None:
-        self._scenes, self._stopped = scenes, stopped
+    def __init__(self, pipelines: dict[str, ServedPipeline], stopped: Callable[[], bool]) -> None:
+        self._pipelines, self._stopped = pipelines, stopped
         #: The explanation whose answer the current call continues from.
         self._origin: Explanation | None = None
 
@@ -60,99 +60,101 @@ class Work:
         return quick[command](arguments)
 
     def _decide(self, asked: Decide) -> dict[str, Any]:
-        scene = self._scene(asked.pipeline)
-        return decided(scene, self._read(scene, asked.context))
+        served = self._served(asked.pipeline)
+        return decided(served, self._read(served, asked.context))
 
     def _context(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        scene, row = self._scene(arguments["pipeline"]), arguments["row"]
-        return decided(scene, self._stored(scene, row)) | {"label": scene.labels[row], "row": row}
+        served, row = self._served(arguments["pipeline"]), arguments["row"]
+        shown = decided(served, self._stored(served, row))
+        return shown | {"label": served.labels[row], "row": row}
 
     def _thumbnails(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        scene = self._scene(arguments["pipeline"])
-        return {"png": _canvas(scene).sprite(scene.contexts[:_THUMBNAILS])}
+        served = self._served(arguments["pipeline"])
+        return {"png": _canvas(served).sprite(served.contexts[:_THUMBNAILS])}
 
     def _check(self, asked: Explain) -> dict[str, Any]:
         """Try everything but the search; what is wrong is reported in the library's words.
 
         Returns the request as it is to be remembered: an image in the size that was searched.
         """
-        scene = self._scene(asked.pipeline)
-        question = self._question(scene, asked)
+        served = self._served(asked.pipeline)
+        question = self._question(served, asked)
         # To start from known contexts is a search of its own.
         trial = replace(question, search=DryRun(question.search or Auto()), reference=None)
-        tried = answer(self._read(scene, asked.context)[None], scene.pipeline, trial)
+        tried = answer(self._read(served, asked.context)[None], served.pipeline, trial)
         if tried.status[0] is Status.REJECTED:
-            decided(scene, tried.x0[0])  # a failing solver is not the request's fault
+            decided(served, tried.x0[0])  # a failing solver is not the request's fault
             raise InputError(tried.message[0][:1].upper() + tried.message[0][1:] + ".")
         kept = asked.model_dump(mode="json", exclude_none=True)
         if asked.context.image is not None:
-            uri = _canvas(scene).uri(tried.x0[0])
+            uri = _canvas(served).uri(tried.x0[0])
             kept["context"] = {"image": uri.partition(",")[2]}
         return kept
 
     def _explain(self, asked: Explain, tell: Tell) -> dict[str, Any]:
-        scene, start = self._scene(asked.pipeline), time.perf_counter()
-        question = self._question(scene, asked)
-        news = News(scene, question.generative, self._stopped, tell)
-        e = answer(self._read(scene, asked.context)[None], scene.pipeline, question, news)
+        served, start = self._served(asked.pipeline), time.perf_counter()
+        question = self._question(served, asked)
+        news = News(served, question.generative, self._stopped, tell)
+        e = answer(self._read(served, asked.context)[None], served.pipeline, question, news)
         return {
-            "result": told(scene, e) | {"seconds": time.perf_counter() - start},
+            "result": explained(served, e) | {"seconds": time.perf_counter() - start},
             "explanation": e.to_json(),
         }
 
-    def _question(self, scene: ServedPipeline, asked: Explain) -> Question:
+    def _question(self, served: ServedPipeline, asked: Explain) -> Question:
         """What is asked, in the terms of the library."""
-        if asked.plausible and scene.plausible is None:
+        if asked.plausible and served.plausible is None:
             raise InputError(
-                f"{scene.title.title} has no generative model. Set plausible to false."
+                f"{served.title.title} has no generative model. Set plausible to false."
             )
-        ask = scene.naive
-        if asked.plausible is not False and scene.plausible is not None:
-            ask = scene.plausible
+        ask = served.naive
+        if asked.plausible is not False and served.plausible is not None:
+            ask = served.plausible
         wanted = asked.question.alternative
+        alternative = None if wanted is None else self._decision(served, wanted)
         question = ask(
-            criterion_of(asked.question, None if wanted is None else self._decision(scene, wanted)),
+            criterion_of(asked.question, alternative),
             margin=asked.question.margin,
-            features=scene.view.limited(asked.features),
+            features=served.view.limited(asked.features),
         )
         if question.reference is None or not isinstance(wanted, Wanted) or wanted.row is None:
             return question
         # The first to start from is where the alternative is known to be the best.
-        known = torch.cat([self._stored(scene, wanted.row)[None], question.reference])
+        known = torch.cat([self._stored(served, wanted.row)[None], question.reference])
         return replace(question, reference=known)
 
-    def _decision(self, scene: ServedPipeline, wanted: Wanted | list[float]) -> Tensor:
+    def _decision(self, served: ServedPipeline, wanted: Wanted | list[float]) -> Tensor:
         """An alternative, `(1, m)`."""
         if not isinstance(wanted, Wanted):
             return torch.tensor([wanted], dtype=torch.float64)
         if wanted.row is not None:
-            return scene.pipeline.decide(self._stored(scene, wanted.row)[None])
+            return served.pipeline.decide(self._stored(served, wanted.row)[None])
         assert wanted.path is not None
-        return torch.from_numpy(scene.pipeline.problem.cached_scene.decision_of(wanted.path))[None]
+        return torch.from_numpy(served.pipeline.problem.cached_scene.decision_of(wanted.path))[None]
 
-    def _scene(self, name: str) -> ServedPipeline:
-        if name not in self._scenes:
+    def _served(self, name: str) -> ServedPipeline:
+        if name not in self._pipelines:
             raise InputError(f"There is no pipeline {name!r}.")
-        return self._scenes[name]
+        return self._pipelines[name]
 
-    def _read(self, scene: ServedPipeline, sent: Context) -> Tensor:
+    def _read(self, served: ServedPipeline, sent: Context) -> Tensor:
         if self._origin is not None:
-            return self._origin.x[0].to(scene.contexts.dtype)
-        return scene.view.read(sent) if sent.row is None else self._stored(scene, sent.row)
+            return self._origin.x[0].to(served.contexts.dtype)
+        return served.view.read(sent) if sent.row is None else self._stored(served, sent.row)
 
-    def _stored(self, scene: ServedPipeline, row: int) -> Tensor:
-        if row >= len(scene.contexts):
+    def _stored(self, served: ServedPipeline, row: int) -> Tensor:
+        if row >= len(served.contexts):
             raise InputError(
-                f"There is no row {row}: {scene.title.title} has rows 0 to "
-                f"{len(scene.contexts) - 1}."
+                f"There is no row {row}: {served.title.title} has rows 0 to "
+                f"{len(served.contexts) - 1}."
             )
-        return scene.contexts[row]
+        return served.contexts[row]
 
     def _draw(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The picture of an explanation, in base64."""
         import matplotlib.pyplot as plt
 
-        problem = self._scene(arguments["pipeline"]).pipeline.problem
+        problem = self._served(arguments["pipeline"]).pipeline.problem
         figure = Explanation.from_json(arguments["explanation"], problem).plot()
         file = io.BytesIO()
         figure.savefig(file, format="png")
@@ -160,10 +162,10 @@ class Work:
         return {"png": base64.b64encode(file.getvalue()).decode("ascii")}
 
 
-def _canvas(scene: ServedPipeline) -> Canvas:
-    if not isinstance(scene.view, ImageView):
-        raise InputError(f"{scene.title.title} has no images.")
-    return scene.view.canvas
+def _canvas(served: ServedPipeline) -> Canvas:
+    if not isinstance(served.view, ImageView):
+        raise InputError(f"{served.title.title} has no images.")
+    return served.view.canvas
 
 
 def sentence(error: Exception) -> str:

@@ -12,7 +12,7 @@ import signal
 import threading
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 
 def main(connection: Connection, config: str | None, trusted: bool, pixels: int) -> None:
@@ -48,9 +48,9 @@ class _Worker:
         from cfopt.web.served import load_served
         from cfopt.web.work import Work
 
-        scenes, described, faults = load_served(config, trusted, pixels)
+        pipelines, described, faults = load_served(config, trusted, pixels)
         self._send({"ready": described, "faults": faults})
-        work = Work(scenes, lambda: self._unwanted == self._number)
+        work = Work(pipelines, lambda: self._unwanted == self._number)
         while True:
             self._answer(work, self._calls.get())
 
@@ -82,13 +82,22 @@ class _Worker:
             try:
                 message = json.loads(self._connection.recv_bytes())
             except (EOFError, OSError):
-                if hasattr(os, "killpg"):
-                    os.killpg(os.getpid(), signal.SIGKILL)
-                os._exit(0)
+                _end()
             if "stop" in message:
                 self._unwanted = message["stop"]
             else:
                 self._calls.put(message)
 
     def _send(self, message: dict[str, Any]) -> None:
-        self._connection.send_bytes(json.dumps(message, allow_nan=False).encode())
+        data = json.dumps(message, allow_nan=False).encode()
+        try:
+            self._connection.send_bytes(data)
+        except OSError:
+            _end()
+
+
+def _end() -> NoReturn:
+    """The server is gone: end at once, with all that was started here."""
+    if hasattr(os, "killpg"):
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(0)

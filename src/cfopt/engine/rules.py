@@ -84,17 +84,21 @@ class Rules(Batch):
         problem = self.problem
         turned = prices if problem.sense is Sense.MIN else -prices
         solved = problem.attempt(turned) if recall is None else recall.attempt(problem, turned)
+        return self.snapped(self._retried(turned, solved) if solved.failures else solved)
+
+    def _retried(self, turned: Tensor, solved: Solved) -> Solved:
+        """Rows that failed solved again, with prices of 0 where they are 0 but for rounding."""
         tiny = turned.abs() <= self.rounding * self._largest(turned)[:, None]
         tiny &= (turned != 0) & turned.isfinite().all(1, keepdim=True)
         again = [row for row in solved.failures if tiny[row].any()]
-        if again:
-            retried = problem.attempt(turned.masked_fill(tiny, 0.0)[again])
-            decisions, failures = solved.decisions.clone(), dict(solved.failures)
-            decisions[again] = retried.decisions
-            failures = {row: why for row, why in failures.items() if row not in again}
-            failures |= {again[k]: why for k, why in retried.failures.items()}
-            solved = Solved(decisions, failures, solved.shortfall)
-        return self.snapped(solved)
+        if not again:
+            return solved
+        retried = self.problem.attempt(turned.masked_fill(tiny, 0.0)[again])
+        decisions = solved.decisions.clone()
+        decisions[again] = retried.decisions
+        failures = {row: why for row, why in solved.failures.items() if row not in again}
+        failures |= {again[k]: why for k, why in retried.failures.items()}
+        return Solved(decisions, failures, solved.shortfall)
 
     def snapped(self, solved: Solved) -> Solved:
         """Decisions that are known ones up to the solver's tolerance, made these.

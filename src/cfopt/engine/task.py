@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple, Self
 
 import torch
@@ -70,7 +71,7 @@ class Task(Batch):
         """The numbers of all rows, on the device of their points, `(B,)`."""
         return torch.arange(len(self), device=self.space.home.device)
 
-    @property
+    @cached_property
     def pipeline(self) -> Pipeline:
         """Predictor and problem."""
         return Pipeline(self.predictor, self.rules.problem)

@@ -13,9 +13,23 @@ _CLI = ("typer", "rich", "pydantic", "pydantic-core", "pyarrow", *_PLOTS, *_REPO
 _WEB = ("fastapi", "uvicorn", "starlette", *_CLI)
 #: The packages of each extra, those of the extras that it includes among them; a test compares
 #: them with pyproject.toml.
-EXTRAS = {"plots": _PLOTS, "report": _REPORT, "cli": _CLI, "web": _WEB}
+EXTRAS = {
+    "plots": _PLOTS,
+    "report": _REPORT,
+    "cli": _CLI,
+    "web": _WEB,
+    "sklearn": ("scikit-learn", "skops"),
+    "trees": ("numba", "treelite"),
+    "onnx": ("onnxruntime",),
+    "scip": ("pyscipopt",),
+}
 #: The modules of packages that have another name.
-MODULES = {"lazy-loader": "lazy_loader", "pillow": "PIL", "pydantic-core": "pydantic_core"}
+MODULES = {
+    "lazy-loader": "lazy_loader",
+    "pillow": "PIL",
+    "pydantic-core": "pydantic_core",
+    "scikit-learn": "sklearn",
+}
 
 
 def require(what: str, extra: str, *packages: str) -> None:

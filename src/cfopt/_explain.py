@@ -152,7 +152,7 @@ def _scaled(proximity: Proximity, contexts: Contexts) -> Proximity:
     """The proximity, with the features' scales where it has none of its own."""
     if isinstance(proximity, Latent):
         return proximity
-    scale = contexts.features.scale
+    scale = contexts.features.scales
     if proximity.scale is None and scale is not None:
         shaped = torch.as_tensor(scale, dtype=torch.float64).reshape(contexts.x.shape[1:])
         proximity = replace(proximity, scale=shaped)

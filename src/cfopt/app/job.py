@@ -90,7 +90,8 @@ class Job:
         # As it was asked, also where it was only tried.
         found = replace(found, asked=replace(found.asked, search=self.question.search))
         labels = self.contexts.labels
-        return replace(found, labels=None if labels is None else labels[rows.start : rows.stop])
+        labels = None if labels is None else labels[rows.start : rows.stop]
+        return replace(found, labels=labels, columns=self.contexts.columns)
 
 
 @contextmanager

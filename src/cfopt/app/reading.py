@@ -76,7 +76,7 @@ def _table(path: Path, features: Features, label: str | None) -> tuple[Any, list
         labels = _labels(table, label, path)
         table = table.drop(columns=label)
     names = None if features.names is None else tuple(features.names)
-    picked = select(table, names, path)
+    picked = select(table, names, path, features.categories)
     left = [str(column) for column in table.columns if str(column) not in picked.columns]
     notes = [f"{path.name}: left out, not a feature: {', '.join(left)}"] if left else []
     return picked, labels, notes

@@ -84,7 +84,7 @@ def to_parquet(explanation: Explanation) -> bytes:
     else:
         small = torch.empty((len(e), 0), dtype=e.x.dtype)
         asked = replace(e.asked, features=Features())
-        table = replace(e, x0=small, x=small, asked=asked).to_dataframe()
+        table = replace(e, x0=small, x=small, asked=asked, columns=None).to_dataframe()
         table["distance"] = e.distance.tolist()
         table["before"] = e.x0.flatten(1).tolist()
         table["after"] = e.x.flatten(1).tolist()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -114,13 +114,19 @@ def check_numbers(array: np.ndarray[Any, Any], path: Path) -> np.ndarray[Any, An
     return array
 
 
-def select(table: pd.DataFrame, names: tuple[str, ...] | None, path: Path) -> pd.DataFrame:
-    """The columns of some names in their order, all of them by default; numbers only.
+def select(
+    table: pd.DataFrame,
+    names: tuple[str, ...] | None,
+    path: Path,
+    categories: Collection[str] = (),
+) -> pd.DataFrame:
+    """The columns of some names in their order, all of them by default; numbers and categories.
 
     Arguments:
         table: the table with all its columns.
         names: the names of the features; None for every column.
         path: the name of the file, for messages.
+        categories: the names of columns that need not be numbers.
     """
     table = table.rename(columns=str)
     if names is not None:
@@ -129,7 +135,8 @@ def select(table: pd.DataFrame, names: tuple[str, ...] | None, path: Path) -> pd
             more = f" ({len(missing)} features have none)" if len(missing) > 1 else ""
             raise InputError(f"{path}: {nearest('column', missing[0], table.columns)}{more}")
         table = table[list(names)]
-    return numeric(table, path)
+    numbers = [name for name in table.columns if name not in categories]
+    return table.assign(**numeric(table[numbers], path))
 
 
 def numeric(table: pd.DataFrame, path: Path) -> pd.DataFrame:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from cfopt import registry
-from cfopt._typing import Array
 from cfopt.errors import InputError
+from cfopt.pipeline.columns import Columns
 from cfopt.pipeline.function import Function
 
 #: A predictor as searches call it, `(B, ...) -> (B, n)`.
@@ -25,17 +25,26 @@ class Adapted(nn.Module):
     is wrong by a little may cost an answer, but never makes a false one.
 
     Arguments:
-        original: the model's own prediction, on arrays, `(B, p) -> (B, n)` or `(B,)`.
+        original: the model's own prediction, on arrays, `(B, p) -> (B, n)` or `(B,)`, or on
+            DataFrames, if there are columns.
         translation: the same function in torch, which may have a gradient.
         name: what the model is called.
+        columns: the columns of a DataFrame that the model reads, if it does.
     """
 
     #: What contexts are made of where they are not tensors.
     dtype = torch.float64
 
-    def __init__(self, original: Callable[[Array], Any], translation: nn.Module, name: str) -> None:
+    def __init__(
+        self,
+        original: Callable[[Any], Any],
+        translation: nn.Module,
+        name: str,
+        columns: Columns | None = None,
+    ) -> None:
         super().__init__()
-        self.original, self.translation, self.name = original, translation, name
+        self.original, self.translation = original, translation
+        self.name, self.columns = name, columns
 
     def forward(self, x: Tensor) -> Tensor:
         """The costs by the translation: `(B, p) -> (B, n)`."""
@@ -45,7 +54,9 @@ class Adapted(nn.Module):
     @torch.no_grad()
     def deployed(self, x: Tensor) -> Tensor:
         """The costs as the model itself predicts them: `(B, p) -> (B, n)`."""
-        found = np.asarray(self.original(x.double().cpu().numpy()), dtype=np.float64)
+        given: Any = x.double().cpu().numpy()
+        given = given if self.columns is None else self.columns.decode(given)
+        found = np.asarray(self.original(given), dtype=np.float64)
         return torch.from_numpy(found.reshape(len(x), -1).copy()).to(x.device)
 
 

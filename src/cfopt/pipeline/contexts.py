@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from cfopt.errors import CfoptError, InputError, PredictorError
+from cfopt.names import nearest
 from cfopt.pipeline.adapted import Adapted
+from cfopt.pipeline.columns import Columns
 from cfopt.pipeline.function import Function
 from cfopt.pipeline.images import as_read, check_cells
 from cfopt.question.features import Features
@@ -32,11 +34,13 @@ class Contexts:
         x: the contexts, `(B, ...)`.
         features: their names and scales.
         labels: a label for each row, from a DataFrame's index.
+        columns: the columns of a DataFrame that contexts stand for, if they do.
     """
 
     x: Tensor
     features: Features
     labels: tuple[Hashable, ...] | None = None
+    columns: Columns | None = None
 
     @classmethod
     def of(
@@ -65,12 +69,15 @@ class Contexts:
         given = _as_frame(given)
         if isinstance(given, pd.DataFrame):
             labels = tuple(given.index)
-            known = _named(given, known)
+        columns = _columns(given, pipeline, known)
+        if columns is not None:
+            known = _described(known, columns)
+            given = columns.encode(given) if isinstance(given, pd.DataFrame) else given
         x = as_batch(given, pipeline, name, shape).detach().clone()
         if not x.numel():
             raise _unreadable(x, name)
         known.check(x[0].numel())
-        return cls(x, known, labels)
+        return cls(x, known, labels, columns)
 
     def alike(self, given: Any, pipeline: Pipeline) -> Tensor:
         """More contexts of the same kind, in any form: `(N, ...)`."""
@@ -104,7 +111,8 @@ def as_batch(
     """
     given = _as_frame(given)
     if isinstance(given, pd.DataFrame):
-        given = _numbers(given, name)
+        columns = _columns(given, pipeline, Features())
+        given = given if columns is None else columns.encode(given)
     parameter, predictor = _first_parameter(pipeline), pipeline.predictor
     dtype = getattr(predictor, "dtype", torch.get_default_dtype())
     dtype = dtype if parameter is None else parameter.dtype
@@ -219,23 +227,51 @@ def _as_frame(given: Any) -> Any:
     return given.to_frame().T.infer_objects() if isinstance(given, pd.Series) else given
 
 
-def _named(frame: pd.DataFrame, features: Features) -> Features:
-    columns = tuple(str(column) for column in frame.columns)
-    if features.names is not None and tuple(features.names) != columns:
-        missing = sorted(set(features.names) ^ set(columns))
-        what = f"{missing[0]!r} is in one only" if missing else "the order differs"
-        raise InputError(f"The DataFrame's columns and the names of Features disagree: {what}.")
-    return replace(features, names=columns)
+def _columns(given: Any, pipeline: Pipeline, features: Features) -> Columns | None:
+    """The columns that contexts stand for: those the predictor knows, or Features, or the frame."""
+    known: Columns | None = getattr(pipeline.predictor, "columns", None)
+    named = None if features.names is None else tuple(features.names)
+    is_frame, what = isinstance(given, pd.DataFrame), "the columns that the predictor reads"
+    if known is None and is_frame:
+        known, what = (
+            Columns([*map(str, given.columns)], features.categories),
+            "the DataFrame's columns",
+        )
+    elif known is None and features.layout is not None:
+        known = Columns(features.layout.names, features.categories)
+    if known is not None and named not in (None, known.names):
+        raise _disagree(known.names, named or (), what)
+    return known.typed(given) if known is not None and is_frame else known
 
 
-def _numbers(frame: pd.DataFrame, name: str) -> Any:
-    for column in frame.columns:
-        if not pd.api.types.is_numeric_dtype(frame[column]):
+def _disagree(columns: Sequence[str], names: Sequence[str], what: str) -> InputError:
+    missing = sorted(set(columns) ^ set(names))
+    why = f"{missing[0]!r} is in one only" if missing else "the order differs"
+    return InputError(f"The names of Features and {what} disagree: {why}.")
+
+
+def _described(features: Features, columns: Columns) -> Features:
+    """Features that speak of the columns: their names, categories, and what is true or false.
+
+    Of a category that the predictor knows, Features may name some values: the others are ruled out.
+    """
+    ruled_out: dict[str, float] = {}
+    for name, allowed in features.categories.items():
+        taken = columns.categories.get(name, ())
+        unknown = [value for value in allowed if value not in taken]
+        if unknown:
             raise InputError(
-                f"{name} needs numbers; column {column!r} of the DataFrame has type "
-                f"{frame[column].dtype}. Encode it as the predictor was trained."
+                f"The predictor does not know all values of the category {name!r}. "
+                f"{nearest('value', str(unknown[0]), map(str, taken))}"
             )
-    return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+        ruled_out |= {f"{name}={value}": 0.0 for value in taken if value not in allowed}
+    described = replace(features, names=columns.names, categories=columns.categories)
+    flags = columns.flags
+    if not flags and not ruled_out:
+        return described
+    described = replace(described, integer=[*described.integer, *flags])
+    upper = dict.fromkeys(flags, 1.0) | ruled_out
+    return described.within(len(columns.layout.labels), dict.fromkeys(flags, 0.0), upper)
 
 
 def _tensor(given: Any, dtype: torch.dtype, device: torch.device | None, name: str) -> Tensor:

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor, nn
 
 from cfopt.errors import InputError
+from cfopt.pipeline.columns import Columns
 
 
 class Function(nn.Module):
@@ -19,19 +21,30 @@ class Function(nn.Module):
     have a gradient, which searches then use.
 
     Arguments:
-        function: `(B, ...) -> (B, n)`, on tensors or on arrays of float64.
+        function: `(B, ...) -> (B, n)`, on tensors, on arrays of float64, or on DataFrames, if
+            there are columns.
+        columns: the columns of the DataFrames that it reads.
+        like: a DataFrame that has these columns, such as the training data.
     """
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
+    def __init__(
+        self,
+        function: Callable[[Any], Any],
+        columns: Columns | None = None,
+        like: pd.DataFrame | None = None,
+    ) -> None:
         super().__init__()
+        self.columns = Columns.of(like) if columns is None and like is not None else columns
         if not callable(function):
             raise InputError(f"Function needs a function, got {type(function).__name__}.")
         self.function = function
-        self._on_arrays: bool | None = None
+        self._on_arrays = None if self.columns is None else True
 
     def forward(self, x: Tensor) -> Tensor:
         """The costs, `(B, ...) -> (B, n)`; a function that gives a single cost may give `(B,)`."""
-        given = x.detach().double().cpu().numpy() if self.on_arrays(x) else x
+        given: Any = x.detach().double().cpu().numpy() if self.on_arrays(x) else x
+        if self.columns is not None:
+            given = self.columns.decode(given)
         costs = self.function(given)
         if not isinstance(costs, Tensor):
             costs = torch.tensor(np.asarray(costs, dtype=np.float64), device=x.device)

@@ -100,14 +100,16 @@ def _changes(e: Explanation, axes: Axes) -> None:
     table = e.table()
     shown = table.head(SHOWN)
     at = np.arange(len(shown))
-    axes.barh(at, shown["change"], color=BAR, height=0.62)
+    bars = shown["change"].fillna(1.0)  # of words: one of the 0 or 1 that stand for them rose by 1
+    axes.barh(at, bars, color=BAR, height=0.62)
     axes.set_yticks(at, shown["feature"].tolist())
     axes.invert_yaxis()
     axes.axvline(0, color=QUIET, linewidth=0.8)
-    for y, (_, row) in zip(at, shown.iterrows(), strict=True):
-        inward = "right" if row["change"] >= 0 else "left"
+    for y, bar, (_, row) in zip(at, bars, shown.iterrows(), strict=True):
+        inward, words = "right" if bar >= 0 else "left", np.isnan(row["change"])
+        before, after = (row[side] if words else f"{row[side]:.3g}" for side in ("before", "after"))
         axes.annotate(
-            f"{row['before']:.3g} → {row['after']:.3g}",
+            f"{before} → {after}",
             (0, y),
             xytext=(-4 if inward == "right" else 4, 0),
             textcoords="offset points",
@@ -120,7 +122,7 @@ def _changes(e: Explanation, axes: Axes) -> None:
     axes.set_title(
         f"What changed{more}" if len(table) else "Nothing changed", fontsize=10, color=INK
     )
-    span = max(shown["change"].abs().max() if len(shown) else 1.0, 1e-12)
+    span = max(bars.abs().max() if len(shown) else 1.0, 1e-12)
     axes.set_xlim(-1.15 * span, 1.15 * span)
     axes.set_xlabel("change", fontsize=8)
     chart(axes)

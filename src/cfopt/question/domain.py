@@ -157,7 +157,7 @@ class Domain(Batch):
                 members = ", ".join(f"{limits.names[j]!r}: {x[j]:g}" for j in group)
                 return f"exactly one of a one-hot group needs to be 1, got {members}"
         for j in np.flatnonzero(limits.integer).tolist():
-            if abs(x[j] - round(x[j])) > _TOLERANCE:
+            if abs(x[j] - np.round(x[j])) > _TOLERANCE:
                 return f"{limits.names[j]!r} needs to be a whole number, is {x[j]:g}"
         for k in range(len(limits.matrix)):
             total = float(limits.matrix[k] @ x)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from cfopt.errors import InputError
+from cfopt.question.categories import Layout, checked_categories
 from cfopt.question.limits import FeatureIndex, Limits, Which
 
 #: One value for all features, one for each, or some by name or number.
@@ -55,6 +57,10 @@ class Features:
     Features are named, or numbered from 0. What is allowed holds for every explanation; a context
     that is itself outside of it is rejected.
 
+    With categories, features are the columns of a table, and what is said of a category holds for
+    each of its values. Inside, a context has a 0 or 1 for each value, which is called "city=Rome"
+    and can be meant alone: `upper={"city=Rome": 0}` rules Rome out.
+
     Arguments:
         names: a name for each feature.
         scale: a typical change of each feature, > 0, such as its standard deviation. Distances
@@ -65,6 +71,8 @@ class Features:
         integer: features that are whole numbers.
         one_hot: groups of features of which exactly one is 1 and the others are 0.
         linear: limits on weighted sums of features.
+        categories: features that take one of several values, which are not numbers or have no
+            order, by name: `{"city": ("Rome", "Milan")}`. They need names, or a DataFrame.
     """
 
     names: Sequence[str] | None = None
@@ -77,6 +85,7 @@ class Features:
     integer: Sequence[Which] = ()
     one_hot: Sequence[Sequence[Which]] = ()
     linear: Sequence[LinearLimit] = ()
+    categories: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.names is not None:
@@ -106,21 +115,61 @@ class Features:
         for limit in self.linear:
             if not isinstance(limit, LinearLimit):
                 raise InputError(f"linear of Features needs LinearLimit objects, got {limit!r}.")
+        object.__setattr__(self, "categories", checked_categories(self.categories))
         if self.names is not None:
-            self.limits(len(self.names))  # so that contradictions are found where they are written
+            size = len(self.names if self.layout is None else self.layout.labels)
+            self.limits(size)  # so that contradictions are found where they are written
 
     def check(self, size: int) -> None:
         """Raise InputError unless all this fits contexts of `size` features."""
+        layout = self.layout
+        if layout is not None and len(layout.labels) != size:
+            raise InputError(
+                f"The contexts have {size} features, but Features has {len(layout.labels)}: a 0 or "
+                f"1 for each value of a category, and {len(self.names or ())} columns in all. Pass "
+                "a DataFrame with these columns."
+            )
         for what, given in (("names", self.names), ("scales", self.scale)):
-            if given is not None and len(given) != size:
+            if layout is None and given is not None and len(given) != size:
                 raise InputError(
                     f"The contexts have {size} features, but Features has {len(given)} {what}."
                 )
         if self.limited:
             self.limits(size)
 
+    @cached_property
+    def layout(self) -> Layout | None:
+        """Which entries of a context stand for which feature; None if each stands for itself."""
+        if not self.categories:
+            return None
+        if self.names is None:
+            raise InputError(
+                "Features needs names where it has categories. Pass names, or a DataFrame."
+            )
+        return Layout(tuple(self.names), self.categories)
+
+    @property
+    def scales(self) -> tuple[float, ...] | None:
+        """A scale for each entry of a context: those of a category's values are its own."""
+        if self.scale is None:
+            return None
+        return tuple(self.scale) if self.layout is None else self.layout.spread(tuple(self.scale))
+
+    def within(self, size: int, lower: Mapping[str, float], upper: Mapping[str, float]) -> Features:
+        """The same features within further bounds, given for some of `labels(size)`."""
+        own, labels = self.limits(size), self.labels(size)
+        lows, highs = (dict(zip(labels, b.tolist(), strict=True)) for b in (own.lower, own.upper))
+        return replace(
+            self,
+            names=labels if self.layout is None else self.names,
+            lower={name: max(low, lower.get(name, low)) for name, low in lows.items()},
+            upper={name: min(high, upper.get(name, high)) for name, high in highs.items()},
+        )
+
     def labels(self, size: int) -> tuple[str, ...]:
-        """The names, or x0, x1, ... where there are none."""
+        """The names of a context's entries, or x0, x1, ... where there are none."""
+        if self.layout is not None:
+            return self.layout.labels
         return tuple(self.names or (f"x{j}" for j in range(size)))
 
     @property
@@ -128,16 +177,20 @@ class Features:
         """Whether some contexts are not allowed."""
         bounds = self.lower is not None or self.upper is not None
         others = (self.immutable, self.only_increase, self.only_decrease, self.integer)
-        return bounds or any(map(len, (*others, self.one_hot, self.linear)))
+        return bounds or any(map(len, (*others, self.one_hot, self.linear, self.categories)))
 
     def limits(self, size: int) -> Limits:
         """What is allowed, as arrays over `size` features."""
-        index = FeatureIndex(self.names, size)
+        layout = self.layout
+        index = FeatureIndex(self.names, size, layout)
         lower = index.values("lower", self.lower, -np.inf)
         upper = index.values("upper", self.upper, np.inf)
         groups = tuple(tuple(index.numbers("one_hot", group)) for group in self.one_hot)
+        if layout is not None:
+            groups += tuple(group for group in layout.groups if len(group) > 1)
+            lower[[group[0] for group in layout.groups if len(group) == 1]] = 1.0
         index.check_groups(groups)
-        members = [j for group in groups for j in group]
+        members = [j for group in (*groups, *(layout.groups if layout else ())) for j in group]
         lower[members] = np.maximum(lower[members], 0.0)
         upper[members] = np.minimum(upper[members], 1.0)
         wrong = np.flatnonzero((lower > upper) | (lower == np.inf) | (upper == -np.inf))
@@ -147,7 +200,7 @@ class Features:
                 f"Features needs lower <= upper; {index.label(j)} has {lower[j]:g} and "
                 f"{upper[j]:g}."
             )
-        integer = index.mask("integer", self.integer)
+        integer = index.mask("integer", self.integer, ordered=True)
         integer[members] = True
         whole = np.flatnonzero(integer & (np.ceil(lower) > np.floor(upper)))
         if len(whole):
@@ -162,8 +215,8 @@ class Features:
             lower=lower,
             upper=upper,
             immutable=index.mask("immutable", self.immutable),
-            increase=index.mask("only_increase", self.only_increase),
-            decrease=index.mask("only_decrease", self.only_decrease),
+            increase=index.mask("only_increase", self.only_increase, ordered=True),
+            decrease=index.mask("only_decrease", self.only_decrease, ordered=True),
             integer=integer,
             groups=groups,
             matrix=np.array(rows).reshape(len(rows), size),

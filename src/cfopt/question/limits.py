@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cfopt._typing import Array
 from cfopt.errors import InputError
+from cfopt.question.categories import Layout
 
 #: A feature by name or by number.
 Which: TypeAlias = str | int
@@ -52,19 +53,25 @@ class Limits:
 
 
 class FeatureIndex:
-    """Finds features by name or number."""
+    """Finds features by name or number; with a layout, those of a column."""
 
-    def __init__(self, names: Sequence[str] | None, size: int) -> None:
-        self._known = {name: j for j, name in enumerate(names or ())}
-        self._labels = tuple(names) if names is not None else None
+    def __init__(
+        self, names: Sequence[str] | None, size: int, layout: Layout | None = None
+    ) -> None:
+        labels = names if layout is None else layout.labels
+        self._labels = tuple(labels) if labels is not None else None
+        self._known: dict[str, Sequence[int]] = {name: (j,) for j, name in enumerate(labels or ())}
+        self._layout = layout
+        if layout is not None:
+            self._known |= dict(zip(layout.names, layout.places, strict=True))
         self.size = size
 
     def label(self, j: int) -> str:
         """What to call a feature in a message."""
         return f"feature {self._labels[j]!r}" if self._labels is not None else f"feature {j}"
 
-    def number(self, what: str, which: Any) -> int:
-        """The number of a feature."""
+    def places(self, what: str, which: Any) -> Sequence[int]:
+        """The numbers of a feature, several for a category."""
         if isinstance(which, str):
             if which in self._known:
                 return self._known[which]
@@ -72,21 +79,31 @@ class FeatureIndex:
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise InputError(f"{what} of Features has {which!r}, which is not a feature.{hint}")
         if isinstance(which, (int, np.integer)) and not isinstance(which, bool):
-            if 0 <= which < self.size:
-                return int(which)
+            size = self.size if self._layout is None else len(self._layout.names)
+            if 0 <= which < size:
+                return (int(which),) if self._layout is None else self._layout.places[which]
             raise InputError(
-                f"{what} of Features has feature {which}, but there are {self.size}, from 0 on."
+                f"{what} of Features has feature {which}, but there are {size}, from 0 on."
             )
         raise InputError(f"{what} of Features needs names or numbers of features, got {which!r}.")
 
     def numbers(self, what: str, which: Sequence[Which]) -> list[int]:
         """The numbers of some features."""
-        return [self.number(what, one) for one in which]
+        return [j for one in which for j in self.places(what, one)]
 
-    def mask(self, what: str, which: Sequence[Which]) -> NDArray[np.bool_]:
-        """Which features are among some, `(p,)`."""
+    def mask(
+        self, what: str, which: Sequence[Which], *, ordered: bool = False
+    ) -> NDArray[np.bool_]:
+        """Which features are among some, `(p,)`; not categories, where values need an order."""
         mask = np.zeros(self.size, dtype=bool)
         mask[self.numbers(what, which)] = True
+        groups = self._layout.groups if self._layout is not None and ordered else ()
+        unordered = [j for group in groups for j in group if mask[j]]
+        if unordered:
+            raise InputError(
+                f"{what} of Features has {self.label(unordered[0])}, but the values of a category "
+                "have no order. Use immutable, or rule values out with upper=0."
+            )
         return mask
 
     def values(self, what: str, given: Any, default: float) -> Array:
@@ -94,14 +111,17 @@ class FeatureIndex:
         values = np.full(self.size, default)
         if isinstance(given, dict):
             for which, value in given.items():
-                values[self.number(what, which)] = value
+                values[list(self.places(what, which))] = value
         elif given is not None:
-            if np.ndim(given) and len(given) != self.size:
+            layout, single = self._layout, not np.ndim(given)
+            size = self.size if layout is None else len(layout.names)
+            if not single and len(given) != size:
                 raise InputError(
-                    f"The contexts have {self.size} features, but Features has {len(given)} for "
-                    f"{what}."
+                    f"The contexts have {size} features, but Features has {len(given)} for {what}."
                 )
-            values[:] = given
+            values[:] = given if layout is None or single else layout.spread(given)
+            if layout is not None and single:  # one bound for all numbers
+                values[[j for group in layout.groups for j in group]] = default
         if np.isnan(values).any():
             j = int(np.flatnonzero(np.isnan(values))[0])
             raise InputError(f"{what} of Features is not a number for {self.label(j)}.")

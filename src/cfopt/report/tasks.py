@@ -22,7 +22,7 @@ from cfopt.result.explanation import Explanation
 from cfopt.result.status import Status
 
 #: What moved, from where, to where, by how much, and in which unit.
-Move: TypeAlias = tuple[str, float, float, float, float]
+Move: TypeAlias = tuple[str, float | str, float | str, float, float]
 #: How many changes a task lists.
 _LISTED = 8
 
@@ -51,14 +51,15 @@ class Change:
 
     Arguments:
         name: what changed.
-        before, after, change: the numbers.
+        before, after: the numbers, or values in words.
+        change: the difference of the numbers.
         part: its size relative to the largest, from -1 to 1, and
         size: its size alone, both in units of its scale.
     """
 
     name: str
-    before: float
-    after: float
+    before: float | str
+    after: float | str
     change: float
     part: float
     size: float
@@ -66,6 +67,8 @@ class Change:
     @property
     def shown(self) -> tuple[str, str, str]:
         """The numbers as they are printed: before and after look different."""
+        if isinstance(self.before, str) or isinstance(self.after, str):
+            return str(self.before), str(self.after), f"→ {self.after}"
         before, after = told_apart([self.before, self.after], equal=0.0)
         return svg.signed(before), svg.signed(after), svg.signed(f"{self.change:+.3g}")
 
@@ -143,10 +146,13 @@ def feature_moves(e: Explanation) -> list[list[Move]]:
     table = replace(e, labels=None).table()
     numbers = table["row"].astype(int) if "row" in table else [0] * len(table)
     columns = (table[name].tolist() for name in ("feature", "before", "after", "change"))
-    names = e.features.labels(e.x0[0].numel())
+    names = e.features.names or e.features.labels(e.x0[0].numel())
     scale = dict(zip(names, e.features.scale or [1.0] * len(names), strict=True))
     for row, name, before, after, change in zip(numbers, *columns, strict=True):
-        moves[row].append((str(name), float(before), float(after), float(change), scale[name]))
+        if math.isnan(change):  # in words; one of the 0 or 1 that stand for them rose by 1
+            moves[row].append((str(name), str(before), str(after), 1.0, scale[name]))
+        else:
+            moves[row].append((str(name), float(before), float(after), float(change), scale[name]))
     return moves
 
 
@@ -240,8 +246,8 @@ def _table(title: str, words: str, rows: list[Move]) -> Changes:
     listed = tuple(
         Change(
             str(name),
-            float(before),
-            float(after),
+            before,
+            after,
             float(change),
             part=float(change / unit / largest),
             size=float(abs(change / unit)),

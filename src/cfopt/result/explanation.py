@@ -17,6 +17,7 @@ from cfopt._batch import ROWS, Batch
 from cfopt.engine.latent import Codes, norms
 from cfopt.errors import InputError
 from cfopt.exact.certificate import Clash
+from cfopt.pipeline import Columns
 from cfopt.problems.base import Problem
 from cfopt.problems.sense import Sense
 from cfopt.question import Criterion, Question
@@ -67,6 +68,7 @@ class Explanation(Batch):
         traces: loss, h and lambda of each step, `(steps, 3)` a row, if asked for.
         problem: the problem, for pictures; not kept in JSON.
         latent: codes and reconstructions, where a generative model was used.
+        columns: the columns of a DataFrame that contexts stand for, if they do.
     """
 
     x0: Tensor = field(metadata=ROWS)
@@ -92,6 +94,7 @@ class Explanation(Batch):
     traces: tuple[Tensor, ...] = field(default=(), metadata=ROWS)
     problem: Problem | None = None
     latent: Codes | None = field(default=None, metadata=ROWS)
+    columns: Columns | None = None
 
     def __len__(self) -> int:
         return len(self.x0)
@@ -189,33 +192,61 @@ class Explanation(Batch):
     def _names(self) -> Sequence[str]:
         return self.features.labels(math.prod(self.x.shape[1:]))
 
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The contexts that explain, with the columns and types of the caller's DataFrame."""
+        return self._frame(self.x)
+
+    @property
+    def frame_before(self) -> pd.DataFrame:
+        """The factual contexts, in the same form."""
+        return self._frame(self.x0)
+
+    def _frame(self, x: Tensor) -> pd.DataFrame:
+        values = x.flatten(1).double().cpu().numpy()
+        columns = Columns(self._names()) if self.columns is None else self.columns
+        frame = columns.decode(values)
+        labels = self.labels if self.labels is not None else range(len(self))
+        return frame.set_axis(pd.Index(labels), axis=0)
+
     def table(self) -> pd.DataFrame:
         """What changed: feature, before, after, change; the largest first, in units of its scale.
 
-        With more than one row, a first column says which.
+        With more than one row, a first column says which. What is not a number changes by NaN.
         """
-        names = self._names()
+        columns, names = self.columns, self._names()
         before, after = self.x0.flatten(1).double().cpu(), self.x.flatten(1).double().cpu()
         change = after - before
         scale = torch.ones(len(names), dtype=torch.float64)
-        if self.features.scale is not None:
-            scale = torch.tensor(self.features.scale, dtype=torch.float64)
-        order = (change / scale).abs().argsort(dim=1, descending=True, stable=True)
+        if self.features.scales is not None:
+            scale = torch.tensor(self.features.scales, dtype=torch.float64)
+        size = (change / scale).abs()
         moved = change.abs() > _CHANGED * before.abs().clamp(min=1)
-        rows = [
-            (self.label(i), names[j], before[i, j].item(), after[i, j].item(), change[i, j].item())
-            for i in range(len(self))
-            for j in order[i].tolist()
-            if moved[i, j]
-        ]
-        numbers = ["before", "after", "change"]
-        frame = pd.DataFrame(rows, columns=["row", "feature", *numbers])
-        frame[numbers] = frame[numbers].astype(float)
+        if columns is not None:
+            names, places = columns.names, columns.layout.places
+            size, moved = (
+                torch.stack([part[:, list(place)].amax(1) for place in places], dim=1)
+                for part in (size, moved)
+            )
+        order = size.argsort(dim=1, descending=True, stable=True)
+        cells = [(i, j) for i in range(len(self)) for j in order[i].tolist() if moved[i, j]]
+        rows = []
+        for i, j in cells:
+            sides = [
+                part[i, j].item() if columns is None else columns.cell(part[i].numpy(), j)
+                for part in (before, after)
+            ]
+            numeric = columns is None or columns.is_number(names[j])
+            by = sides[1] - sides[0] if numeric else math.nan
+            rows.append((self.label(i), names[j], *sides, by))
+        frame = pd.DataFrame(rows, columns=["row", "feature", "before", "after", "change"])
+        if columns is None or not columns.worded:
+            frame = frame.astype({"before": float, "after": float})
+        frame["change"] = frame["change"].astype(float)
         return frame.drop(columns="row") if len(self) == 1 else frame
 
     def to_dataframe(self) -> pd.DataFrame:
         """One line for each row: status, numbers, and every feature before and after."""
-        names = self._names()
         columns: dict[str, list[Any]] = {
             "status": [str(status) for status in self.status],
             "valid": self.valid.tolist(),
@@ -235,9 +266,8 @@ class Explanation(Batch):
             columns["norm of code"] = norms(self.latent.z).tolist()
             columns["in sphere"] = self.in_sphere().tolist()
             columns["moved by reconstruction"] = self.reconstruction_moved.tolist()
-        for what, values in (("before", self.x0), ("after", self.x)):
-            for j, name in enumerate(names):
-                columns[f"{name} {what}"] = values.flatten(1)[:, j].tolist()
+        for what, frame in (("before", self.frame_before), ("after", self.frame)):
+            columns |= {f"{name} {what}": values.tolist() for name, values in frame.items()}
         labels = self.labels if self.labels is not None else range(len(self))
         return pd.DataFrame(columns, index=pd.Index(labels, name="row"))
 

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -15,6 +16,7 @@ from cfopt import registry
 from cfopt.engine.latent import Codes
 from cfopt.errors import InputError
 from cfopt.exact.certificate import Clash
+from cfopt.pipeline import Columns
 from cfopt.problems.base import Problem
 from cfopt.problems.sense import Sense
 from cfopt.question import Criterion, Question
@@ -42,6 +44,12 @@ def to_dict(explanation: Explanation) -> dict[str, Any]:
     columns["valid"] = _plain(e.valid)
     asked = {name: getattr(e.criterion, name) for name in e.criterion.row_fields()}
     columns |= {name: _plain(values) for name, values in asked.items()}
+    if e.columns is not None and e.columns.worded:
+        # As the caller knows them, beside the numbers that stand for them.
+        columns["frame_before"], columns["frame"] = (
+            _records(e.x0, e.columns),
+            _records(e.x, e.columns),
+        )
     rows = [
         {"label": _label(e, i), "status": str(e.status[i]), "message": e.message[i]}
         | {"method": e.method[i], "clash": clash_to_dict(e.clash[i])}
@@ -59,6 +67,7 @@ def to_dict(explanation: Explanation) -> dict[str, Any]:
         "problem": None if e.problem is None else type(e.problem).__name__,
         "dtype": str(e.x.dtype).removeprefix("torch."),
         "features": _features_to_dict(e.features),
+        "columns": None if e.columns is None else _columns_to_dict(e.columns),
         "labelled": e.labels is not None,
         "shapes": {name: list(getattr(e, name).shape[1:]) for name in _FLOATS}
         | {name: list(values.shape[1:]) for name, values in asked.items()},
@@ -103,6 +112,7 @@ def from_dict(content: Any, problem: Problem | None = None) -> Explanation:
             labels=tuple(row["label"] for row in rows) if content["labelled"] else None,
             problem=problem,
             latent=_latent(content["latent"]),
+            columns=_columns(content.get("columns")),
         )
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise InputError(f"The explanation is damaged: {type(error).__name__} {error}.") from error
@@ -187,6 +197,35 @@ def _features(content: dict[str, Any]) -> Features:
         for limit in given["linear"]
     ]
     return Features(**given)
+
+
+def _records(x: Tensor, columns: Columns) -> list[Any]:
+    flat = x.flatten(1).double().cpu().numpy()
+    return [
+        {name: _finite(columns.cell(row, j)) for j, name in enumerate(columns.names)}
+        for row in flat
+    ]
+
+
+def _columns_to_dict(columns: Columns) -> dict[str, Any]:
+    return {
+        "names": list(columns.names),
+        "categories": {name: list(values) for name, values in columns.categories.items()},
+        "dtypes": {name: str(dtype) for name, dtype in columns.dtypes.items()},
+    }
+
+
+def _columns(content: dict[str, Any] | None) -> Columns | None:
+    if content is None:
+        return None
+    categories = content["categories"]
+    dtypes = {
+        name: pd.CategoricalDtype(categories[name])
+        if text == "category" and name in categories
+        else pd.api.types.pandas_dtype(text)
+        for name, text in content["dtypes"].items()
+    }
+    return Columns(tuple(content["names"]), categories, dtypes)
 
 
 def _pairs(values: Any) -> Any:

@@ -145,4 +145,5 @@ class RowOutcomes:
             traces=traces if self._traces else (),
             problem=self.problem,
             latent=self.codes,
+            columns=self.contexts.columns,
         )

@@ -7,7 +7,7 @@ from collections import Counter
 from cfopt.names import counted
 from cfopt.result.explanation import Explanation
 from cfopt.result.status import Status
-from cfopt.result.wording import question
+from cfopt.result.wording import moved_words, question
 
 #: How many changes, or rows without an answer, a summary lists.
 _SHOWN = 6
@@ -27,10 +27,7 @@ def _of_row(e: Explanation) -> list[str]:
         taken = counted(int(e.steps[0]), "step")
         lines.append(f"Distance {e.distance[0]:.3g}, in {taken}.")
     changes = e.table()
-    lines += [
-        f"  {feature}: {before:.4g} -> {after:.4g} ({change:+.3g})"
-        for feature, before, after, change in changes.head(_SHOWN).itertuples(index=False)
-    ]
+    lines += [f"  {moved_words(*line)}" for line in changes.head(_SHOWN).itertuples(index=False)]
     if len(changes) > _SHOWN:
         lines.append(f"  ... and {len(changes) - _SHOWN} smaller changes")
     return lines

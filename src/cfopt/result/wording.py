@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from decimal import ROUND_FLOOR, Context, Decimal
+from typing import Any
 
 from cfopt.exact.certificate import Clash
 from cfopt.names import listing
@@ -25,6 +26,13 @@ def question(criterion: Criterion, margin: float = 0.0) -> str:
     """What the user asked."""
     asked = criterion.ask()
     return f"{asked} (With a margin of {100 * margin:g}%.)" if margin > 0 else asked
+
+
+def moved_words(feature: str, before: Any, after: Any, change: float) -> str:
+    """How one feature changed: "city: Rome -> Milan", "size: 2 -> 3 (+1)"."""
+    if math.isnan(change):
+        return f"{feature}: {before} -> {after}"
+    return f"{feature}: {before:.4g} -> {after:.4g} ({change:+.3g})"
 
 
 def nearness(loss: float, bound: float, optimal: bool) -> str:

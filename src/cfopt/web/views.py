@@ -108,16 +108,8 @@ class TableView:
         names = self.names
         # Built once with the names alone, so that the library reports a wrong one.
         Features(names, immutable=ranges.locked, lower=ranges.lower, upper=ranges.upper)
-        own = self.features.limits(self.size)
-        lower = np.maximum(own.lower, [ranges.lower.get(name, -np.inf) for name in names])
-        upper = np.minimum(own.upper, [ranges.upper.get(name, np.inf) for name in names])
-        return replace(
-            self.features,
-            names=names,
-            lower=lower.tolist(),
-            upper=upper.tolist(),
-            immutable=[*self.features.immutable, *ranges.locked],
-        )
+        within = self.features.within(self.size, ranges.lower, ranges.upper)
+        return replace(within, immutable=[*within.immutable, *ranges.locked])
 
 
 @dataclass(frozen=True)

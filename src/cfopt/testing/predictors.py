@@ -9,15 +9,19 @@ import torch
 from torch import Tensor, nn
 
 from cfopt.exact.affine import is_affine
+from cfopt.pipeline import Adapted
 from cfopt.pipeline.eval_mode import eval_mode
 
 
 class PredictorContract(ABC):
-    """What every predictor must do: finite costs, row by row, with gradients that are right."""
+    """What every predictor must do: finite costs, row by row; gradients, if it has any, are right.
+
+    A model of another library must predict what its translation does.
+    """
 
     @abstractmethod
     def predictor(self) -> Callable[[Tensor], Tensor]:
-        """A small one, ready for use, in float64 if it has weights."""
+        """A small one, ready for use, in float64 if it has weights; as `as_predictor` makes it."""
 
     @abstractmethod
     def contexts(self) -> Tensor:
@@ -48,6 +52,8 @@ class PredictorContract(ABC):
         generator, step = torch.Generator().manual_seed(7), 1e-6
         with eval_mode(predictor):
             costs = predictor(x)
+            if not costs.requires_grad:
+                return  # without a gradient, none is asked for
             weights = torch.randn(costs.shape, generator=generator, dtype=torch.float64)
             (gradient,) = torch.autograd.grad((weights * costs).sum(), x)
             for _ in range(4):
@@ -57,6 +63,13 @@ class PredictorContract(ABC):
                 slope = (weights * change).sum(1) / (2 * step)
                 expected = (gradient * towards).flatten(1).sum(1)
                 assert torch.allclose(slope, expected, rtol=1e-4, atol=1e-5)
+
+    @torch.no_grad()
+    def test_a_translation_predicts_what_its_model_does(self) -> None:
+        predictor, x = self.predictor(), self.contexts()
+        if isinstance(predictor, Adapted):
+            own = predictor.deployed(x)
+            assert torch.allclose(predictor(x), own, rtol=1e-9, atol=1e-9 * float(own.abs().max()))
 
     @torch.no_grad()
     def test_it_is_affine_if_it_is_taken_for_affine(self) -> None:

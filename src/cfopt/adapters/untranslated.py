@@ -1,0 +1,24 @@
+"""Models that stay as they are: their own predictions, without a gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cfopt import registry
+from cfopt.adapters.scikit import inputs_of
+from cfopt.adapters.structure import name_of
+from cfopt.pipeline import Function
+
+
+@registry.adapters.register
+def untranslated(model: Any) -> Function | None:
+    """A fitted model of scikit-learn as a function of what it was fitted on.
+
+    Asked last, after the adapters that know more of a model.
+    """
+    if not name_of(model) or not hasattr(model, "n_features_in_"):
+        return None
+    inputs = inputs_of(model)
+    if inputs.columns is None or inputs.named:
+        return Function(model.predict, inputs.columns)
+    return Function(lambda frame: model.predict(frame.to_numpy(dtype=object)), inputs.columns)

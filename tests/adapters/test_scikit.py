@@ -62,6 +62,8 @@ from sklearn.preprocessing import (
 )
 from sklearn.svm import SVR, LinearSVR
 
+#: Small models need not have converged.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 CITIES = ["Milan", "Rome", "Turin"]
 PLANS = np.eye(4)
 
@@ -234,9 +236,10 @@ def test_affine_steps_are_folded(step: Any, framed: bool) -> None:
     model = make_pipeline(step, Ridge(1e-3)).fit(given(x), _targets(len(x)))
     predictor = as_predictor(model)
     assert is_affine(predictor)
+    features = predictor.columns.encode(given(far)) if framed else far
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        _agree(predictor, model, given(far), far)
+        _agree(predictor, model, given(far), features)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -328,6 +331,29 @@ def test_other_models_are_functions_of_the_columns_they_were_fitted_on(model: An
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         _agree(predictor, model, frame, predictor.columns.encode(frame))
+
+
+def test_columns_that_a_model_drops_need_not_be_numbers() -> None:
+    frame = _frame().assign(note="text")
+    steps = make_column_transformer((OneHotEncoder(), ["city"]), ("passthrough", ["temp"]))
+    model = make_pipeline(steps, Ridge()).fit(frame, _learnable(frame))
+    predictor = as_predictor(model)
+    assert is_affine(predictor)
+    assert predictor.columns.names == ("temp", "city")
+    _agree(predictor, model, frame, predictor.columns.encode(frame))
+    e = cfopt.explain(frame.head(3), cfopt.Pipeline(model, Finite(PLANS)), cfopt.Epsilon(0.1))
+    assert e.valid.all()
+
+
+def test_a_model_fitted_on_an_array_of_objects_reads_one() -> None:
+    frame = _frame()
+    steps = make_column_transformer((OneHotEncoder(), [1]), ("passthrough", [0, 2]))
+    model = make_pipeline(steps, Ridge()).fit(frame.to_numpy(dtype=object), _learnable(frame))
+    predictor = as_predictor(model)
+    assert is_affine(predictor)
+    assert predictor.columns.categories == {"x1": tuple(CITIES)}
+    named = frame.set_axis(predictor.columns.names, axis=1)
+    _agree(predictor, model, frame.to_numpy(dtype=object), predictor.columns.encode(named))
 
 
 @pytest.fixture(scope="module")

@@ -155,7 +155,7 @@ def test_features_that_do_not_fit_are_refused(grid: cfopt.Pipeline) -> None:
 
 def test_a_dataframe_with_text_or_other_names_is_refused(grid: cfopt.Pipeline) -> None:
     frame = pd.DataFrame(normal(3, 4).numpy(), columns=["a", "b", "c", "d"])
-    with pytest.raises(InputError, match="column 'c'"):
+    with pytest.raises(InputError, match="Column 'c'"):
         _ask(grid, frame.assign(c=["x", "y", "z"]))
     with pytest.raises(InputError, match="disagree"):
         _ask(grid, frame, features=cfopt.Features(["a", "b", "c", "e"]))

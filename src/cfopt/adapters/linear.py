@@ -25,24 +25,19 @@ class Inputs:
     """What a model or a step of it is given.
 
     Arguments:
-        size: the number of features.
-        columns: the columns that they stand for, if it reads DataFrames.
-        named: whether the columns have names there, or are those of an array.
+        width: the number of columns that it was fitted on.
+        columns: those of them that it reads, if it reads DataFrames.
+        named: whether they have names there, or are those of an array.
     """
 
-    size: int
+    width: int
     columns: Columns | None = None
     named: bool = True
 
-    @classmethod
-    def of(cls, columns: Columns, named: bool) -> Inputs:
-        """DataFrames with these columns."""
-        return cls(len(columns.layout.labels), columns, named)
-
     @property
-    def raw_size(self) -> int:
-        """The number of columns."""
-        return self.size if self.columns is None else len(self.columns.names)
+    def size(self) -> int:
+        """The number of features."""
+        return self.width if self.columns is None else len(self.columns.layout.labels)
 
     def __call__(self, x: Array) -> Any:
         """Features as the model reads them: `(B, p)`."""

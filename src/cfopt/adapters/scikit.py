@@ -45,10 +45,9 @@ def scikit(model: Any) -> Adapted | None:
 
 def inputs_of(model: Any) -> Inputs:
     """What a fitted model of scikit-learn reads: DataFrames, or arrays of numbers."""
+    named = hasattr(model, "feature_names_in_")
     columns = columns_of(model)
-    if columns is None:
-        return Inputs(model.n_features_in_)
-    return Inputs.of(columns, hasattr(model, "feature_names_in_"))
+    return Inputs(model.n_features_in_, columns, named or columns is None)
 
 
 class SideBySide(nn.Module):
@@ -66,7 +65,7 @@ class SideBySide(nn.Module):
 def _layers(model: Any, inputs: Inputs) -> list[nn.Module] | None:
     """A regressor as layers, one after the other; None if some part of it cannot be followed."""
     name = name_of(model)
-    if is_affine(model, inputs.raw_size):
+    if is_affine(model, inputs.width):
         return _listed(fold(model.predict, inputs))
     if name in CHOSEN:
         return _layers(getattr(model, CHOSEN[name]), inputs)
@@ -88,7 +87,7 @@ def _layers(model: Any, inputs: Inputs) -> list[nn.Module] | None:
 def _behind_steps(model: Any, inputs: Inputs) -> list[nn.Module] | None:
     """A Pipeline whose steps are affine, and its regressor."""
     steps, last = model[:-1], model.steps[-1][1]
-    if not len(steps) or not is_affine_step(steps, inputs.raw_size):
+    if not len(steps) or not is_affine_step(steps, inputs.width):
         return None if len(steps) else _layers(last, inputs)
     before = fold(steps.transform, inputs)
     if before is None:

@@ -89,11 +89,13 @@ class Structure:
         size: the number of columns.
         lenient: whether to go on after a step that is not affine, to see the columns' categories.
         categories: the values of those columns that an encoder reads.
+        used: the columns that some step reads; others were dropped.
     """
 
     size: int
     lenient: bool = False
     categories: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    used: set[int] = field(default_factory=set)
 
     @property
     def start(self) -> list[Entry]:
@@ -118,10 +120,9 @@ class Structure:
         elif name == "RegressorChain":
             for k, one in enumerate(model.estimators_):
                 self.predict(one, None if entries is None else [*entries, *[Entry()] * k])
-        elif name in _WITH_KERNEL:
-            self._need(model.kernel == "linear")
         else:
-            self._need(name in _LINEAR)
+            self._read(entries or ())
+            self._need(name in _LINEAR or (name in _WITH_KERNEL and model.kernel == "linear"))
 
     def transform(self, step: Any, entries: Sequence[Entry] | None) -> list[Entry] | None:
         """What a transformer makes of entries; None where that is not known."""
@@ -143,6 +144,7 @@ class Structure:
             names = getattr(step, "feature_names_in_", None)
             parts = [(one, _picked(which, names, entries)) for _, one, which in step.transformers_]
             return self._joined(parts)
+        self._read(entries)
         if name in _ENCODERS:
             return self._encoded(step, entries)
         return self._plain(name, step, entries)
@@ -189,6 +191,9 @@ class Structure:
                 return [Entry(source)] * step.n_output_features_
         return self._refuse()
 
+    def _read(self, entries: Sequence[Entry]) -> None:
+        self.used |= {entry.source for entry in entries if entry.source is not None}
+
     def _need(self, affine: bool) -> None:
         if not affine:
             self._refuse()
@@ -210,7 +215,8 @@ def has_affine_inverse(transformer: Any) -> bool:
 def columns_of(model: Any) -> Columns | None:
     """The columns of the DataFrames that a model reads; None if it reads arrays of numbers.
 
-    Categories are those whose values an encoder within the model knows.
+    Categories are those whose values an encoder within the model knows. Columns that the model
+    drops are left out.
     """
     size = getattr(model, "n_features_in_", None)
     names = getattr(model, "feature_names_in_", None)
@@ -221,7 +227,9 @@ def columns_of(model: Any) -> Columns | None:
     if names is None and not structure.categories:
         return None
     labels = [f"x{j}" for j in range(size)] if names is None else [str(name) for name in names]
-    return Columns(labels, {labels[j]: values for j, values in structure.categories.items()})
+    kept = range(size) if names is None else sorted(structure.used)
+    categories = {labels[j]: values for j, values in structure.categories.items()}
+    return Columns([labels[j] for j in kept], categories)
 
 
 def is_affine(model: Any, size: int) -> bool:

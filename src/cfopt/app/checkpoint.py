@@ -159,4 +159,5 @@ def _shared(work: Job, rows: range, asked: dict[str, Tensor]) -> dict[str, Any]:
         "sense": work.pipeline.problem.sense,
         "labels": None if labels is None else labels[rows.start : rows.stop],
         "problem": work.pipeline.problem,
+        "columns": work.contexts.columns,
     }

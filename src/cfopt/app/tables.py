@@ -149,7 +149,7 @@ def numeric(table: pd.DataFrame, path: Path) -> pd.DataFrame:
         row = int(wrong.to_numpy().argmax())
         raise InputError(
             f"{path}: column {str(column)!r} needs numbers; row {row} has "
-            f"{str(values.iloc[row])!r:.40}. Encode it as the predictor was trained, name the "
-            "features in [features], or make it the label in [contexts]."
+            f"{str(values.iloc[row])!r:.40}. Say in [features] which values it takes, as one of "
+            "its categories, or name the features there; or make it the label in [contexts]."
         )
     return table.astype(np.float64)

@@ -101,17 +101,14 @@ class Columns:
         return name not in self.categories and name not in self.flags
 
     def encode(self, frame: pd.DataFrame) -> Array:
-        """The features of each row, `(B, p)`; NaN where a value is missing."""
+        """The features of each row, `(B, p)`; NaN where a value is missing.
+
+        Other columns are left out.
+        """
         frame = frame.rename(columns=str)
         for name in self.names:
             if name not in frame.columns:
                 raise InputError(nearest("column", name, frame.columns))
-        extra = [str(name) for name in frame.columns if name not in self.names]
-        if extra:
-            raise InputError(
-                f"The DataFrame has a column {extra[0]!r} that the predictor does not read. It "
-                f"reads {listing(self.names, most=_LISTED)}; drop the others."
-            )
         encoded = np.zeros((len(frame), len(self.layout.labels)))
         for name, place in zip(self.names, self.layout.places, strict=True):
             values = frame[name]
@@ -122,7 +119,8 @@ class Columns:
             else:
                 raise InputError(
                     f"Column {name!r} needs numbers, but has type {values.dtype}. If it takes one "
-                    f"of several values, say so: Features(categories={{{name!r}: [...]}})."
+                    f"of several values, say so: Features(categories={{{name!r}: [...]}}); for a "
+                    "model that reads DataFrames, Function(model.predict, like=its training data)."
                 )
         return encoded
 

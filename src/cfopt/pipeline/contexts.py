@@ -257,7 +257,12 @@ def _described(features: Features, columns: Columns) -> Features:
     """
     ruled_out: dict[str, float] = {}
     for name, allowed in features.categories.items():
-        taken = columns.categories.get(name, ())
+        taken = columns.categories.get(name)
+        if taken is None:
+            raise InputError(
+                f"Features has a category {name!r}, which the predictor reads as a number, or not "
+                "at all. Pass Function(model.predict, like=its training data)."
+            )
         unknown = [value for value in allowed if value not in taken]
         if unknown:
             raise InputError(

@@ -154,13 +154,14 @@ function changes({ changes: { title, words, rows, more } }, spelled) {
   if (!words && !rows.length) return null;
   const lines = rows.map((row) => {
     const still = Math.abs(row.part) < NOISE;
+    const change = typeof row.before === "string" ? "" : signed(still ? 0 : row.change);
     return el(
       "tr",
       {},
       el("th", { scope: "row" }, row.name),
       el("td", {}, number(row.before)),
       el("td", {}, number(still ? row.before : row.after)),
-      el("td", { "--part": Math.abs(row.part).toFixed(2) }, signed(still ? 0 : row.change)),
+      el("td", { "--part": Math.abs(row.part).toFixed(2) }, change),
     );
   });
   const heads = [head(unseen("Name")), head("before"), head("after"), head("change")];

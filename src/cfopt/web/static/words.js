@@ -5,6 +5,7 @@ const HUGE = 1e15; // from here on as powers of ten
 
 /** A number with a few digits that mean something: 28.08, 0.731, 1,204. */
 export function number(value, digits = 4) {
+  if (typeof value === "string") return value; // of a category
   if (value === null || value === undefined || !Number.isFinite(value)) return "";
   if (value === 0) return "0";
   const size = Math.abs(value);

@@ -194,3 +194,29 @@ class Columns:
         if name in self.categories:
             return self.categories[name][int(x[place].argmax())]
         return bool(x[place[0]] > 0.5) if name in self.flags else float(x[place[0]])
+
+    def records(self, x: Array) -> list[dict[str, Any]]:
+        """Each row as values by column, `(B, p)`; None where one is missing."""
+        rows = [[self.cell(row, j) for j in range(len(self.names))] for row in x]
+        known = [[None if pd.isna(value) else value for value in row] for row in rows]
+        return [dict(zip(self.names, row, strict=True)) for row in known]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "names": list(self.names),
+            "categories": {name: list(values) for name, values in self.categories.items()},
+            "dtypes": {name: str(dtype) for name, dtype in self.dtypes.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Columns:
+        """What `to_dict` described; that a category's values are ordered is not kept."""
+        categories = content["categories"]
+        dtypes = {
+            name: pd.CategoricalDtype(categories.get(name))
+            if text == "category"
+            else pd.api.types.pandas_dtype(text)
+            for name, text in content["dtypes"].items()
+        }
+        return cls(content["names"], categories, dtypes)

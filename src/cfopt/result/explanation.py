@@ -28,9 +28,6 @@ from cfopt.result.status import Status
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: A feature has changed if it moved by more than this fraction of its size (at least of 1).
-_CHANGED = 1e-6
-
 
 def is_optimal(loss: Tensor, bound: Tensor) -> Tensor:
     """Whether a loss meets its bound, up to rounding: `(B,), (B,) -> (B,)`."""
@@ -189,9 +186,6 @@ class Explanation(Batch):
         """What to call a row."""
         return str(self.labels[row] if self.labels is not None else row)
 
-    def _names(self) -> Sequence[str]:
-        return self.features.labels(math.prod(self.x.shape[1:]))
-
     @property
     def frame(self) -> pd.DataFrame:
         """The contexts that explain, with the columns and types of the caller's DataFrame."""
@@ -204,7 +198,8 @@ class Explanation(Batch):
 
     def _frame(self, x: Tensor) -> pd.DataFrame:
         values = x.flatten(1).double().cpu().numpy()
-        columns = Columns(self._names()) if self.columns is None else self.columns
+        names = self.features.labels(math.prod(self.x.shape[1:]))
+        columns = Columns(names) if self.columns is None else self.columns
         frame = columns.decode(values)
         labels = self.labels if self.labels is not None else range(len(self))
         return frame.set_axis(pd.Index(labels), axis=0)
@@ -214,36 +209,9 @@ class Explanation(Batch):
 
         With more than one row, a first column says which. What is not a number changes by NaN.
         """
-        columns, names = self.columns, self._names()
-        before, after = self.x0.flatten(1).double().cpu(), self.x.flatten(1).double().cpu()
-        change = after - before
-        scale = torch.ones(len(names), dtype=torch.float64)
-        if self.features.scales is not None:
-            scale = torch.tensor(self.features.scales, dtype=torch.float64)
-        size = (change / scale).abs()
-        moved = change.abs() > _CHANGED * before.abs().clamp(min=1)
-        if columns is not None:
-            names, places = columns.names, columns.layout.places
-            size, moved = (
-                torch.stack([part[:, list(place)].amax(1) for place in places], dim=1)
-                for part in (size, moved)
-            )
-        order = size.argsort(dim=1, descending=True, stable=True)
-        cells = [(i, j) for i in range(len(self)) for j in order[i].tolist() if moved[i, j]]
-        rows = []
-        for i, j in cells:
-            sides = [
-                part[i, j].item() if columns is None else columns.cell(part[i].numpy(), j)
-                for part in (before, after)
-            ]
-            numeric = columns is None or columns.is_number(names[j])
-            by = sides[1] - sides[0] if numeric else math.nan
-            rows.append((self.label(i), names[j], *sides, by))
-        frame = pd.DataFrame(rows, columns=["row", "feature", "before", "after", "change"])
-        if columns is None or not columns.worded:
-            frame = frame.astype({"before": float, "after": float})
-        frame["change"] = frame["change"].astype(float)
-        return frame.drop(columns="row") if len(self) == 1 else frame
+        from cfopt.result.changes import changes
+
+        return changes(self)
 
     def to_dataframe(self) -> pd.DataFrame:
         """One line for each row: status, numbers, and every feature before and after."""

@@ -8,7 +8,6 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor
 
@@ -46,10 +45,8 @@ def to_dict(explanation: Explanation) -> dict[str, Any]:
     columns |= {name: _plain(values) for name, values in asked.items()}
     if e.columns is not None and e.columns.worded:
         # As the caller knows them, beside the numbers that stand for them.
-        columns["frame_before"], columns["frame"] = (
-            _records(e.x0, e.columns),
-            _records(e.x, e.columns),
-        )
+        for name, x in (("frame_before", e.x0), ("frame", e.x)):
+            columns[name] = e.columns.records(x.flatten(1).double().cpu().numpy())
     rows = [
         {"label": _label(e, i), "status": str(e.status[i]), "message": e.message[i]}
         | {"method": e.method[i], "clash": clash_to_dict(e.clash[i])}
@@ -67,7 +64,7 @@ def to_dict(explanation: Explanation) -> dict[str, Any]:
         "problem": None if e.problem is None else type(e.problem).__name__,
         "dtype": str(e.x.dtype).removeprefix("torch."),
         "features": _features_to_dict(e.features),
-        "columns": None if e.columns is None else _columns_to_dict(e.columns),
+        "columns": None if e.columns is None else e.columns.to_dict(),
         "labelled": e.labels is not None,
         "shapes": {name: list(getattr(e, name).shape[1:]) for name in _FLOATS}
         | {name: list(values.shape[1:]) for name, values in asked.items()},
@@ -86,7 +83,7 @@ def from_dict(content: Any, problem: Problem | None = None) -> Explanation:
         dtype = getattr(torch, content["dtype"])
         if not dtype.is_floating_point:
             raise ValueError(f"dtype {dtype}")
-        shapes = content["shapes"]
+        shapes, columns = content["shapes"], content.get("columns")
         tensors: dict[str, Any] = {
             name: _tensor([row[name] for row in rows], dtype).reshape(len(rows), *shapes[name])
             for name in _FLOATS
@@ -112,7 +109,7 @@ def from_dict(content: Any, problem: Problem | None = None) -> Explanation:
             labels=tuple(row["label"] for row in rows) if content["labelled"] else None,
             problem=problem,
             latent=_latent(content["latent"]),
-            columns=_columns(content.get("columns")),
+            columns=None if columns is None else Columns.from_dict(columns),
         )
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise InputError(f"The explanation is damaged: {type(error).__name__} {error}.") from error
@@ -197,35 +194,6 @@ def _features(content: dict[str, Any]) -> Features:
         for limit in given["linear"]
     ]
     return Features(**given)
-
-
-def _records(x: Tensor, columns: Columns) -> list[Any]:
-    flat = x.flatten(1).double().cpu().numpy()
-    return [
-        {name: _finite(columns.cell(row, j)) for j, name in enumerate(columns.names)}
-        for row in flat
-    ]
-
-
-def _columns_to_dict(columns: Columns) -> dict[str, Any]:
-    return {
-        "names": list(columns.names),
-        "categories": {name: list(values) for name, values in columns.categories.items()},
-        "dtypes": {name: str(dtype) for name, dtype in columns.dtypes.items()},
-    }
-
-
-def _columns(content: dict[str, Any] | None) -> Columns | None:
-    if content is None:
-        return None
-    categories = content["categories"]
-    dtypes = {
-        name: pd.CategoricalDtype(categories[name])
-        if text == "category" and name in categories
-        else pd.api.types.pandas_dtype(text)
-        for name, text in content["dtypes"].items()
-    }
-    return Columns(tuple(content["names"]), categories, dtypes)
 
 
 def _pairs(values: Any) -> Any:

@@ -58,14 +58,15 @@ class ModelSource(Table):
 class PredictorSource(ModelSource):
     """Where the predictor comes from, and whether its owner declares it to be affine."""
 
+    file: File | None = None
     archive: File | None = None
     affine: bool = False
-    one_of: ClassVar[tuple[str, ...]] = ("kind", "class", "archive")
+    one_of: ClassVar[tuple[str, ...]] = ("kind", "class", "file", "archive")
 
     @property
     def name(self) -> str:
         """What it is called in messages."""
-        return super().name if self.archive is None else str(self.archive)
+        return str(self.file or self.archive or super().name)
 
 
 class GenerativeSource(ModelSource):

@@ -175,7 +175,7 @@ def _settings(config: Config) -> dict[str, Any]:
     tables = config.tables
     asked, problem, predictor = tables.criterion, tables.problem, tables.predictor
     files = [tables.contexts.file, asked.alternatives, asked.costs, problem.file]
-    files += [predictor.weights, predictor.archive]
+    files += [predictor.weights, predictor.file, predictor.archive]
     files += [tables.generative.weights] if tables.generative is not None else []
     files += [tables.reference.file] if tables.reference is not None else []
     files += [config.path.parent / name for name in _named_files(problem.arguments)]

@@ -13,11 +13,13 @@ from torch import Tensor, nn
 
 from cfopt import registry
 from cfopt.app.config import ModelSource, PredictorSource, ProblemSource
+from cfopt.app.model_files import load_model
 from cfopt.app.tables import read_argument
 from cfopt.app.trust import Trust, is_known
 from cfopt.errors import InputError
 from cfopt.exact.affine import Affine
 from cfopt.generative.protocol import GenerativeModel, check_attributes
+from cfopt.pipeline.adapted import as_predictor
 from cfopt.problems import MILP, Problem, PyEPOProblem
 from cfopt.registry import Registry
 from cfopt.storage import weights
@@ -32,20 +34,22 @@ def build_predictor(
     """The predictor, in eval mode, with its weights.
 
     Arguments:
-        source: class, arguments and weights, or an archive.
+        source: class, arguments and weights, a file of the model's library, or an archive.
         trust: decides whether classes and files that can execute code are allowed.
         with_weights: False for a model that is still to be trained.
     """
     if source.archive is not None:
         model: Any = _load_archive(source.archive, trust)
+    elif source.file is not None:
+        _check_file(source.file)
+        model = load_model(source.file, trust)
     else:
         model = _build(registry.predictors, source, trust, with_weights)
-    if not callable(model):
-        raise InputError(
-            f"{source.name!r} needs to build a torch.nn.Module, or another function of contexts; "
-            f"got {type(model).__name__}."
-        )
-    return Affine(model) if source.affine else model
+    try:
+        predictor = as_predictor(model)
+    except InputError as error:
+        raise InputError(f"{source.name!r}: {error}") from error
+    return Affine(predictor) if source.affine else predictor
 
 
 def build_generative(

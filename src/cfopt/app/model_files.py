@@ -1,0 +1,87 @@
+"""Models in the files of their own libraries: XGBoost, LightGBM, scikit-learn, treelite, ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from cfopt.app.trust import Trust
+from cfopt.errors import InputError, MissingExtraError
+
+
+def load_model(path: Path, trust: Trust) -> Any:
+    """The model in a file, known by its suffix; any failure to read it is an InputError.
+
+    Arguments:
+        path: the file.
+        trust: decides whether a file that can execute code is read.
+    """
+    known = _FORMATS.get(path.suffix.lower())
+    if known is None:
+        raise InputError(
+            f"{path} has a suffix that is not known. Models are read from {', '.join(_FORMATS)}."
+        )
+    what, package, read = known
+    try:
+        return read(path, trust)
+    except InputError:
+        raise
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"{path} is {what}, and {error.name} is not installed. Install it with: "
+            f"pip install {package}"
+        ) from error
+    # Any: a damaged file may raise anything.
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise InputError(f"{path} cannot be read as {what}: {lines[0]:.200}") from error
+
+
+def _xgboost(path: Path, trust: Trust) -> Any:
+    return import_module("xgboost").Booster(model_file=str(path))
+
+
+def _lightgbm(path: Path, trust: Trust) -> Any:
+    return import_module("lightgbm").Booster(model_file=str(path))
+
+
+def _treelite(path: Path, trust: Trust) -> Any:
+    return import_module("treelite").Model.deserialize(str(path))
+
+
+def _skops(path: Path, trust: Trust) -> Any:
+    io = import_module("skops.io")
+    unknown = io.get_untrusted_types(file=path)
+    if unknown:
+        trust.need(f"{path} holds types that skops does not know ({', '.join(unknown):.120})")
+    return io.load(path, trusted=unknown)
+
+
+def _onnx(path: Path, trust: Trust) -> Any:
+    session = import_module("onnxruntime").InferenceSession
+    return session(str(path), providers=["CPUExecutionProvider"])
+
+
+def _pickled(path: Path, trust: Trust) -> Any:
+    trust.need(
+        f"{path} is a pickle, which can execute code on loading; save the model with skops, or in "
+        "its library's own format"
+    )
+    return import_module("joblib").load(path)
+
+
+_PICKLED = ("a pickled model", "'cfopt[sklearn]'", _pickled)
+#: What is in a file, what needs to be installed for it, and how it is read.
+_FORMATS: dict[str, tuple[str, str, Callable[[Path, Trust], Any]]] = {
+    ".json": ("a model of XGBoost", "xgboost", _xgboost),
+    ".ubj": ("a model of XGBoost", "xgboost", _xgboost),
+    ".txt": ("a model of LightGBM", "lightgbm", _lightgbm),
+    ".treelite": ("a model of treelite", "'cfopt[trees]'", _treelite),
+    ".skops": ("a model of scikit-learn, saved by skops", "'cfopt[sklearn]'", _skops),
+    ".onnx": ("an ONNX model", "'cfopt[onnx]'", _onnx),
+    ".joblib": _PICKLED,
+    ".pkl": _PICKLED,
+    ".pickle": _PICKLED,
+}

@@ -48,6 +48,7 @@ from .search import Auto as Auto
 from .search import ClosedForm as ClosedForm
 from .search import Counting as Counting
 from .search import CuttingPlane as CuttingPlane
+from .search import DerivativeFree as DerivativeFree
 from .search import Enumeration as Enumeration
 from .search import LatentSequential as LatentSequential
 from .search import Search as Search

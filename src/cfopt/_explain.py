@@ -34,6 +34,7 @@ from cfopt.result.outcomes import RowOutcomes
 from cfopt.result.settle import settle, settle_at_start
 from cfopt.search import (
     Auto,
+    DerivativeFree,
     Enumeration,
     Fallback,
     LatentReference,
@@ -204,11 +205,15 @@ def _with_reference(search: Search, known: Tensor | None, task: Task) -> Search:
     """The search, with reference contexts for the rows to which it finds no answer."""
     if known is None:
         return search
+    informed = search.knowing(known)
+    if not task.differentiable:
+        begun = informed is not search
+        return informed if begun else Fallback((search, DerivativeFree().knowing(known)))
     if task.space.latent is not None:
-        return Fallback((search, LatentReference(known)))
+        return Fallback((informed, LatentReference(known)))
     polish: Search = Sequential(restarts=0)
     polish = Tangents() if polish.refusal(task) else polish
-    return Fallback((search, Refined(Reference(known), polish)))
+    return Fallback((informed, Refined(Reference(known), polish)))
 
 
 def _run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, Self
@@ -70,6 +71,11 @@ class Task(Batch):
     def row_numbers(self) -> Tensor:
         """The numbers of all rows, on the device of their points, `(B,)`."""
         return torch.arange(len(self), device=self.space.home.device)
+
+    @property
+    def late(self) -> bool:
+        """Whether the time for this task is up, so that searches should end with what they have."""
+        return time.monotonic() > self.rules.problem.deadline
 
     @cached_property
     def pipeline(self) -> Pipeline:

@@ -1,8 +1,16 @@
 """What is explained: a predictor and a problem, and the contexts they are given."""
 
-from cfopt.pipeline.adapted import Adapted, Predictor
+from cfopt.pipeline.adapted import Adapted, Deployed, Predictor
 from cfopt.pipeline.columns import Columns
 from cfopt.pipeline.function import Function
 from cfopt.pipeline.pipeline import Pipeline, relative_regret
 
-__all__ = ["Adapted", "Columns", "Function", "Pipeline", "Predictor", "relative_regret"]
+__all__ = [
+    "Adapted",
+    "Columns",
+    "Deployed",
+    "Function",
+    "Pipeline",
+    "Predictor",
+    "relative_regret",
+]

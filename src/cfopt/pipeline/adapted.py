@@ -60,6 +60,22 @@ class Adapted(nn.Module):
         return torch.from_numpy(found.reshape(len(x), -1).copy()).to(x.device)
 
 
+class Deployed(nn.Module):
+    """An adapted model as it predicts itself, in the place of its translation.
+
+    Arguments:
+        adapted: the model.
+    """
+
+    def __init__(self, adapted: Adapted) -> None:
+        super().__init__()
+        self.adapted = adapted
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The model's own costs: `(B, p) -> (B, n)`."""
+        return self.adapted.deployed(x)
+
+
 def as_predictor(model: Any) -> Predictor:
     """A module as it is; a model of another library adapted; a function on tensors or arrays.
 

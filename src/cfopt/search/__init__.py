@@ -4,6 +4,7 @@ from cfopt.search.auto import Auto
 from cfopt.search.base import Search
 from cfopt.search.closed_form import ClosedForm
 from cfopt.search.cutting_plane import CuttingPlane
+from cfopt.search.derivative_free import DerivativeFree
 from cfopt.search.enumeration import Enumeration
 from cfopt.search.fallback import Fallback, Refined
 from cfopt.search.mdmm import MDMM, Counting
@@ -18,6 +19,7 @@ __all__ = [
     "ClosedForm",
     "Counting",
     "CuttingPlane",
+    "DerivativeFree",
     "Enumeration",
     "Fallback",
     "LatentReference",

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from torch import Tensor
+
 from cfopt import registry
 from cfopt.engine.progress import Progress
 from cfopt.engine.task import Task
 from cfopt.search.base import Search, check_time_limit
 from cfopt.search.closed_form import ClosedForm
 from cfopt.search.cutting_plane import CuttingPlane
+from cfopt.search.derivative_free import DerivativeFree
 from cfopt.search.enumeration import Enumeration
 from cfopt.search.fallback import Fallback, Refined
 from cfopt.search.mdmm import MDMM
@@ -27,11 +30,12 @@ class Auto(Search):
     criterion. Rows that these cannot settle in time, and all rows of any other predictor: the
     sequential search, then MDMM for those that are still without an answer, polished. Contexts that
     are too large for the sequential search, such as images: tangents in its place. Among codes: the
-    sequential search alone, since MDMM seldom finds what it does not.
+    sequential search alone, since MDMM seldom finds what it does not. Predictors without a
+    gradient: what is exact, then a search that looks at many points.
 
     Arguments:
-        cutting_plane, enumeration, sequential, latent, tangents, mdmm: the searches, with settings
-            of your own.
+        cutting_plane, enumeration, sequential, latent, tangents, mdmm, derivative_free: the
+            searches, with settings of your own.
         time_limit: seconds for all rows and searches together; rows without an answer by then end
             as best effort. A solve that has begun is not stopped.
     """
@@ -42,17 +46,25 @@ class Auto(Search):
     latent: LatentSequential = field(default_factory=LatentSequential)
     tangents: Tangents = field(default_factory=Tangents)
     mdmm: MDMM = field(default_factory=lambda: MDMM(max_steps=1000))
+    derivative_free: DerivativeFree = field(default_factory=DerivativeFree)
     time_limit: float | None = None
 
     def __post_init__(self) -> None:
         check_time_limit(self, self.time_limit)
 
+    def knowing(self, reference: Tensor) -> Auto:
+        """The same, with a search without gradients that begins from known contexts."""
+        return replace(self, derivative_free=self.derivative_free.knowing(reference))
+
     def plan(self, task: Task) -> Fallback:
         """What is tried, in this order."""
-        if task.space.latent is not None:
-            return Fallback((self.mdmm if self.latent.refusal(task) else self.latent,))
+        among_codes = task.space.latent is not None
         exact = (ClosedForm(), self.cutting_plane, self.enumeration)
-        chosen = [search for search in exact if not search.refusal(task)][:1]
+        chosen = [search for search in exact if not among_codes and not search.refusal(task)][:1]
+        if not task.differentiable:
+            return Fallback((*chosen, self.derivative_free))
+        if among_codes:
+            return Fallback((self.mdmm if self.latent.refusal(task) else self.latent,))
         polish = replace(self.sequential, restarts=0)
         if self.sequential.refusal(task):
             return Fallback((*chosen, self.tangents, Refined(self.mdmm, self.tangents)))

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any
 
+from torch import Tensor
+
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
 from cfopt.errors import InputError
@@ -30,6 +32,10 @@ class Search(ABC):
     def refusal(self, task: Task) -> str:
         """Why the search cannot serve a task, and what can; "" if it can."""
         return ""
+
+    def knowing(self, reference: Tensor) -> Search:
+        """The search that may begin from known contexts, `(N, ...)`; itself if it cannot."""
+        return self
 
     def check(self, task: Task) -> None:
         """Raise InputError if the search cannot serve the task."""

@@ -39,6 +39,10 @@ class Fallback(Search):
     def __post_init__(self) -> None:
         check_time_limit(self, self.time_limit)
 
+    def knowing(self, reference: Tensor) -> Search:
+        """The same of searches that know them."""
+        return replace(self, searches=tuple(s.knowing(reference) for s in self.searches))
+
     def refusal(self, task: Task) -> str:
         """Why any of the searches cannot serve the task."""
         return next((reason for s in self.searches if (reason := s.refusal(task))), "")

@@ -48,7 +48,7 @@ class Reference(Search):
         numbers = self.contexts.flatten(1).isfinite().all(1).nonzero().flatten()
         known = JudgedReferences(task, self.contexts[numbers].to(task.space.origin))
         each = task.row_numbers
-        chosen = _nearest_verified(task, known)
+        chosen = nearest_verified(task, known)
         rows = each[[k is not None for k in chosen]]
         x = task.space.origin.clone()
         tried = torch.zeros(len(task), dtype=torch.long, device=x.device)
@@ -111,10 +111,10 @@ class JudgedReferences:
         return miss.double().nan_to_num(torch.inf)
 
 
-def _nearest_verified(task: Task, known: JudgedReferences) -> list[int | None]:
+def nearest_verified(task: Task, known: JudgedReferences) -> list[int | None]:
     """For each row the number of the nearest reference that is allowed and verified, or None."""
     each = task.row_numbers
-    candidates = [_nearest_first(task[each[row : row + 1]], known) for row in each]
+    candidates = [nearest_first(task[each[row : row + 1]], known) for row in each]
     chosen: list[int | None] = [None] * len(task)
     open_rows = list(range(len(task)))
     while open_rows:
@@ -130,7 +130,7 @@ def _nearest_verified(task: Task, known: JudgedReferences) -> list[int | None]:
     return chosen
 
 
-def _nearest_first(task: Task, known: JudgedReferences) -> Iterator[int]:
+def nearest_first(task: Task, known: JudgedReferences) -> Iterator[int]:
     """The references that seem valid and allowed for the one row of a task, the nearest first."""
     distance = task.space.proximity(known.contexts, task.space.origin.expand_as(known.contexts))
     order = distance.argsort(stable=True)

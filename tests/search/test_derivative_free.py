@@ -1,0 +1,184 @@
+"""Predictors without a gradient: answers against brute force over all contexts."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from tests.pipelines import normal
+
+import cfopt
+from cfopt._typing import Array
+from cfopt.errors import InputError
+from cfopt.pipeline import Function
+from cfopt.problems import Finite, GridShortestPath
+from cfopt.testing import SearchContract
+
+GRID = GridShortestPath(3, 3)
+
+
+class TestDerivativeFree(SearchContract):
+    def search(self) -> cfopt.Search:
+        return cfopt.DerivativeFree(evaluations=600)
+
+
+def stumps(features: int, costs: int, seed: int = 0, count: int = 40):  # type: ignore[no-untyped-def]
+    """A sum of steps at thresholds, as a boosted ensemble of stumps is: no gradient anywhere."""
+    rng = np.random.default_rng(seed)
+    feature, threshold = rng.integers(features, size=count), rng.normal(size=count)
+    height = rng.uniform(0.0, 1.0, size=(count, costs))
+
+    def predict(x: Array) -> Array:
+        return 1.0 + (x[:, feature] > threshold) @ height
+
+    return predict
+
+
+def holds(pipeline: cfopt.Pipeline, x: Array, alternative: Array) -> np.ndarray:
+    """Whether the alternative is the best of all, by the list of decisions."""
+    costs = pipeline.costs(x).numpy()
+    listed = pipeline.problem.decisions()
+    assert listed is not None
+    return costs @ alternative <= (costs @ listed.numpy().T).min(1) * (1 + 1e-6)
+
+
+def test_whole_numbers_and_groups_are_answered_as_near_as_brute_force_finds() -> None:
+    """Two whole numbers from 0 to 7, one that can only increase, and a one-hot group of three."""
+    predict = stumps(5, GRID.num_costs, count=60)
+    pipeline = cfopt.Pipeline(lambda x: predict(np.c_[(x[:, :2] - 4) / 2, x[:, 2:] * 2]), GRID)
+    features = cfopt.Features(
+        lower=0, upper=7, integer=[0, 1], only_increase=[1], one_hot=[[2, 3, 4]]
+    )
+    every = np.array([[a, b, *one] for a, b, one in product(range(8), range(8), np.eye(3))])
+    x0 = every[::13]
+    wanted = pipeline.decide(every).numpy()
+    answerable = answered = 0
+    for shift in (5, 50, 100):
+        alternative = np.roll(wanted, shift, axis=0)[::13]
+        e = cfopt.explain(
+            x0, pipeline, cfopt.Absolute(alternative), features=features, reference=every
+        )
+        for row, (home, y) in enumerate(zip(x0, alternative, strict=True)):
+            allowed = every[(every[:, 1] >= home[1]) & holds(pipeline, every, y)]
+            if not len(allowed):
+                assert e.status[row] == "best effort"
+                continue
+            least = ((allowed - home) ** 2).sum(1).min()
+            answerable += 1
+            assert e.status[row].is_valid
+            assert ((allowed == e.x[row].numpy()).all(1)).any()
+            assert float(e.loss[row]) >= least - 1e-9
+            answered += float(e.loss[row]) <= least + 1e-9
+    assert answerable >= 40
+    assert answered >= 0.95 * answerable
+
+
+def test_every_task_with_a_valid_reference_is_answered_and_none_farther_than_it() -> None:
+    predict = stumps(12, GRID.num_costs, count=200)
+    pipeline = cfopt.Pipeline(predict, GRID)
+    known = normal(300, 12, seed=3).numpy()
+    x0, alternative = known[:10], pipeline.decide(known)[40:50]
+    e = cfopt.explain(x0, pipeline, cfopt.Absolute(alternative), reference=known)
+    assert e.valid.all()
+    for row, y in enumerate(alternative.numpy()):
+        valid = known[holds(pipeline, known, y)]
+        nearest = ((valid - x0[row]) ** 2).sum(1).min()
+        assert float(e.loss[row]) <= nearest
+        assert holds(pipeline, e.x[row : row + 1].numpy(), y).all()
+
+
+def test_a_threshold_in_one_feature_is_found_without_references() -> None:
+    problem = Finite(np.eye(2))
+    pipeline = cfopt.Pipeline(lambda x: np.c_[1.0 + (x[:, 3] > 2.5), np.full(len(x), 1.5)], problem)
+    x0 = np.zeros((4, 6))
+    x0[:, 0] = np.arange(4)
+    e = cfopt.explain(x0, pipeline, cfopt.Absolute(np.array([0.0, 1.0])))
+    assert e.valid.all()
+    expected = torch.from_numpy(x0).clone()
+    expected[:, 3] = 2.5
+    assert torch.allclose(e.x, expected, atol=1e-5)
+    assert (e.x[:, 3] > 2.5).all()
+
+
+def test_scales_and_l1_say_which_of_two_ways_is_nearer() -> None:
+    problem = Finite(np.eye(2))
+    pipeline = cfopt.Pipeline(
+        lambda x: np.c_[1.0 + ((x[:, 0] > 1) | (x[:, 1] > 3)), np.full(len(x), 1.5)], problem
+    )
+    for proximity in (cfopt.L2([1.0, 10.0]), cfopt.L1([1.0, 10.0])):
+        e = cfopt.explain(
+            np.zeros((1, 2)), pipeline, cfopt.Absolute([[0.0, 1.0]]), proximity=proximity
+        )
+        assert e.x[0].tolist() == pytest.approx([0.0, 3.0], abs=1e-5)
+
+
+def test_where_nothing_is_valid_the_nearest_miss_is_told() -> None:
+    problem = Finite(np.eye(2))
+    pipeline = cfopt.Pipeline(
+        lambda x: np.c_[np.ones(len(x)), 3.0 - np.tanh(np.abs(x[:, 0]))], problem
+    )
+    e = cfopt.explain(np.zeros((1, 2)), pipeline, cfopt.Absolute([[0.0, 1.0]]))
+    assert e.status == ("best effort",)
+    assert "at the nearest miss" in e.message[0]
+    assert float(e.violation[0]) == pytest.approx(1.0, abs=0.05)
+
+
+def test_features_that_cannot_change_leave_nothing_to_search() -> None:
+    pipeline = cfopt.Pipeline(stumps(2, 2), Finite(np.eye(2)))
+    wanted = 1 - pipeline.decide(np.zeros((1, 2)))
+    features = cfopt.Features(immutable=[0, 1])
+    e = cfopt.explain(np.zeros((1, 2)), pipeline, cfopt.Absolute(wanted), features=features)
+    assert e.status == ("best effort",)
+    assert e.x.tolist() == [[0.0, 0.0]]
+
+
+def test_a_seed_gives_the_same_answer_twice_and_another_seed_may_give_another() -> None:
+    pipeline = cfopt.Pipeline(stumps(12, GRID.num_costs, count=200), GRID)
+    x0 = normal(6, 12).numpy()
+    criterion = cfopt.Absolute(pipeline.decide(normal(6, 12, seed=8).numpy()))
+    first, again, other = (
+        cfopt.explain(x0, pipeline, criterion, search=cfopt.DerivativeFree(seed=seed)).x
+        for seed in (1, 1, 2)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_contexts_of_thousands_of_features_are_not_refused() -> None:
+    rng = np.random.default_rng(0)
+    weight = rng.uniform(size=(3000, GRID.num_costs)) / 50
+    pipeline = cfopt.Pipeline(lambda x: 3 + np.round(x @ weight, 2), GRID)
+    known = rng.normal(size=(40, 3000))
+    criterion = cfopt.Absolute(pipeline.decide(known)[20:22])
+    search = cfopt.DerivativeFree(evaluations=300)
+    e = cfopt.explain(known[:2], pipeline, criterion, search=search, reference=known)
+    assert e.valid.all()
+    assert (e.loss < torch.from_numpy(known[:2] - known[20:22]).square().sum(1)).all()
+
+
+def test_auto_proves_what_is_declared_affine_without_a_gradient() -> None:
+    weight = normal(4, GRID.num_costs, seed=5).abs().numpy()
+    pipeline = cfopt.Pipeline(cfopt.Affine(Function(lambda x: x @ weight + 3)), GRID)
+    plain = torch.nn.Linear(4, GRID.num_costs).double()
+    with torch.no_grad():
+        plain.weight.copy_(torch.from_numpy(weight.T))
+        plain.bias.fill_(3.0)
+    x0 = normal(5, 4)
+    criterion = cfopt.Absolute(pipeline.decide(normal(5, 4, seed=2)))
+    without, with_gradient = (
+        cfopt.explain(x0, one, criterion) for one in (pipeline, cfopt.Pipeline(plain, GRID))
+    )
+    assert torch.allclose(without.x, with_gradient.x, atol=1e-6)
+    assert torch.allclose(without.bound, with_gradient.bound, atol=1e-6)
+
+
+@pytest.mark.parametrize("settings", [{"evaluations": 0}, {"evaluations": 1.5}, {"seed": -1}])
+def test_settings_that_are_no_whole_numbers_are_refused(settings: dict[str, float]) -> None:
+    with pytest.raises(InputError, match="DerivativeFree needs a whole number"):
+        cfopt.DerivativeFree(**settings)  # type: ignore[arg-type]
+
+
+def test_it_is_known_by_name() -> None:
+    assert cfopt.registry.searches.find("derivativefree") is cfopt.DerivativeFree

@@ -24,10 +24,12 @@ VIOLATIONS = (
 )
 #: Limits on the search for an answer, so that rows without one do not take long.
 _SEARCH = cfopt.Auto(
-    cutting_plane=cfopt.CuttingPlane(time_limit=10),
     sequential=cfopt.Sequential(restarts=0),
     mdmm=cfopt.MDMM(max_steps=60),
 )
+
+#: Seconds for each task, of which the first search may take half.
+_TIME_LIMIT = 20.0
 
 
 def sweep(
@@ -72,6 +74,7 @@ def check(task: SweepTask, counts: Counter) -> list[tuple[int, str, str]]:
         proximity=task.proximity,
         margin=task.margin,
         search=_SEARCH,
+        time_limit=_TIME_LIMIT,
     )
     single = task.x0.dtype == torch.float32
     tolerance = 1e-3 if single else 1e-5

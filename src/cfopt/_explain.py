@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Real
@@ -23,6 +24,7 @@ from cfopt.generative.protocol import GenerativeModel
 from cfopt.pipeline import Pipeline
 from cfopt.pipeline.contexts import Contexts, check_predictor
 from cfopt.pipeline.eval_mode import eval_mode
+from cfopt.problems.base import TIME_IS_UP
 from cfopt.question import Criterion, Question
 from cfopt.question.domain import Domain
 from cfopt.question.features import Features
@@ -58,6 +60,7 @@ def explain(
     features: Features | None = None,
     reference: Any = None,
     margin: float = 0.0,
+    time_limit: float | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Explanation:
     """Find, for each context, the nearest one in which the criterion holds, and verify it.
@@ -78,13 +81,23 @@ def explain(
             the search finds nothing, the nearest of them that is allowed and valid is the start.
         margin: by what fraction of its own value the alternative must win (for `Epsilon`: by what
             fraction of its value the factual decision must lose more); 0 admits ties.
+        time_limit: seconds for all rows together, from the call on; rows without an answer by then
+            end as best effort. A solve or a prediction that has begun is not stopped.
         on_progress: called with each report of the search.
 
     Returns one row for each context. A row with bad input is rejected; the others go on.
     """
     features = Features() if features is None else features
     question = Question(
-        criterion, margin, proximity, plausibility, search, features, generative, reference
+        criterion,
+        margin,
+        proximity,
+        plausibility,
+        search,
+        features,
+        generative,
+        reference,
+        time_limit,
     )
     return answer(x0, pipeline, question, on_progress)
 
@@ -101,6 +114,7 @@ def answer(
         x0, pipeline, on_progress: as for `explain`.
         question: everything else.
     """
+    began = time.monotonic()
     proximity = L2() if question.proximity is None else question.proximity
     search = Auto() if question.search is None else question.search
     question = replace(question, proximity=proximity, search=search)
@@ -124,7 +138,8 @@ def answer(
         if len(open_rows):
             remaining = task[open_rows]
             search = _with_reference(search, known, remaining)
-            points = _run(search, remaining, open_rows, on_progress)
+            limit = math.inf if question.time_limit is None else float(question.time_limit)
+            points = _run(search, remaining.until(began + limit), open_rows, on_progress)
             settle(outcomes, remaining, open_rows, points, _unproved(remaining))
     pipeline.problem.remember(outcomes.decisions.numpy())
     return outcomes.close(task, question)
@@ -145,6 +160,9 @@ def _check(pipeline: Pipeline, question: Question) -> None:
     margin = question.margin
     if not (isinstance(margin, Real) and math.isfinite(margin) and margin >= 0):
         raise InputError(f"margin needs to be a finite number >= 0, got {margin!r}.")
+    limit = question.time_limit
+    if limit is not None and not (isinstance(limit, Real) and limit > 0):
+        raise InputError(f"explain needs a time_limit > 0 in seconds, or None; got {limit!r}.")
     question.criterion.check(pipeline.problem, margin)
     check_latent(question)
 
@@ -238,7 +256,12 @@ def _run(
             f"{type(search).__name__} must return each of the {len(task)} rows once; it handed "
             f"over {len(rows)}."
         )
-    return Points.gather(parts)
+    points = Points.gather(parts)
+    if not task.late:
+        return points
+    ended = zip(points.notes, points.found.tolist(), strict=True)
+    notes = tuple(note if found else note or TIME_IS_UP for note, found in ended)
+    return replace(points, notes=notes)
 
 
 def _unproved(task: Task) -> str:

@@ -263,7 +263,8 @@ def test_stopped_early_it_keeps_a_bound_that_holds_and_a_valid_point_if_there_is
     assert (short.gap[stopped] > 0).all()
     assert (short.loss[short.valid] >= best.loss[short.valid] * (1 - 1e-9)).all()
     assert "best effort" in short.status
-    late = cfopt.explain(x0, grid5, criterion, search=cfopt.CuttingPlane(time_limit=1e-9))
+    search = cfopt.CuttingPlane()
+    late = cfopt.explain(x0, grid5, criterion, search=search, time_limit=1e-9)
     assert (late.steps == 1).all()
     assert (late.bound <= best.loss * (1 + 1e-9)).all()
 

@@ -233,8 +233,8 @@ def test_whole_numbers_without_bounds_end_without_a_claim() -> None:
     pipeline = _pipeline(weight, [0.0, -0.1, 0.4], Finite(torch.eye(3)))
     features = cfopt.Features(integer=[0, 1])
     wanted = cfopt.Absolute([1.0, 0.0, 0.0])
-    search = cfopt.CuttingPlane(time_limit=0.5)
-    e = cfopt.explain([[0.0, 0.0]], pipeline, wanted, features=features, search=search)
+    asked = {"features": features, "search": cfopt.CuttingPlane()}
+    e = cfopt.explain([[0.0, 0.0]], pipeline, wanted, **asked, time_limit=0.5)
     assert e.status == ("best effort",)
     bounded = replace(features, lower=-3.0, upper=3.0)
     e = cfopt.explain([[0.0, 0.0]], pipeline, wanted, features=bounded)

@@ -14,7 +14,7 @@ from cfopt._typing import Array
 from cfopt.engine.progress import Progress
 from cfopt.errors import InputError
 from cfopt.problems import MILP, Finite, Oracle
-from cfopt.search import Fallback, Sequential, Within
+from cfopt.search import Fallback
 
 DECISIONS = np.array([[1.0, 0, 0, 1], [0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1]])
 
@@ -72,8 +72,7 @@ def test_auto_ends_with_what_it_has_when_time_is_up(clock: Clock, limit: float) 
     predictor = linear()
     pipeline = cfopt.Pipeline(predictor, slow(clock, calls))
     began = len(calls)
-    search = cfopt.Auto(time_limit=limit)
-    e = cfopt.explain(CONTEXTS, pipeline, cfopt.Epsilon(0.05), search=search)
+    e = cfopt.explain(CONTEXTS, pipeline, cfopt.Epsilon(0.05), time_limit=limit)
     # Beside the search there are the factual decisions, and what verifies each row now and then.
     assert len(calls) - began <= limit + 10 * len(CONTEXTS)
     found = torch.tensor([status.is_valid for status in e.status])
@@ -84,8 +83,7 @@ def test_auto_ends_with_what_it_has_when_time_is_up(clock: Clock, limit: float) 
 def test_a_row_that_has_no_time_says_so(clock: Clock) -> None:
     calls: list[float] = []
     pipeline = cfopt.Pipeline(linear(), slow(clock, calls))
-    search = cfopt.Auto(time_limit=1e-6)
-    e = cfopt.explain(CONTEXTS, pipeline, cfopt.Epsilon(0.5), search=search)
+    e = cfopt.explain(CONTEXTS, pipeline, cfopt.Epsilon(0.5), time_limit=1e-6)
     assert set(e.status) == {"best effort"}
     assert all("time is up" in message for message in e.message)
 
@@ -100,23 +98,12 @@ def test_the_first_of_a_chain_leaves_half_of_the_time_to_the_next(clock: Clock) 
             yield from cfopt.MDMM(max_steps=1).steps(task)
 
     pipeline = cfopt.Pipeline(linear(), slow(clock, []))
-    search = Fallback((Waiting(), Waiting(), Waiting()), time_limit=80.0)
-    began: list[float] = []
-    cfopt.explain(CONTEXTS[:1], pipeline, cfopt.Epsilon(0.9), search=_Noting(search, began))
-    first, second, third = (end - began[0] for end in ends)
-    assert first == 40.0
-    # What is verified in between takes a second or two.
-    assert 60.0 <= second <= 62.0
-    assert third == pytest.approx(80.0)
-
-
-class _Noting(cfopt.Search):
-    def __init__(self, search: cfopt.Search, began: list[float]) -> None:
-        self.search, self.began = search, began
-
-    def steps(self, task):  # type: ignore[no-untyped-def]
-        self.began.append(time.monotonic())
-        yield from self.search.steps(task)
+    search = Fallback((Waiting(), Waiting(), Waiting()))
+    cfopt.explain(CONTEXTS[:1], pipeline, cfopt.Epsilon(0.9), search=search, time_limit=80.0)
+    # The factual decision, and what is verified in between, take a second or two.
+    assert 40.0 <= ends[0] <= 42.0
+    assert 60.0 <= ends[1] <= 63.0
+    assert ends[2] == pytest.approx(80.0)
 
 
 def test_the_problem_of_a_limited_search_is_left_without_a_limit(clock: Clock) -> None:
@@ -143,13 +130,17 @@ def test_mdmm_ends_when_time_is_up_and_reports_each_second(clock: Clock) -> None
 
     pipeline = cfopt.Pipeline(predictor, Finite(DECISIONS))
     reports: list[Progress] = []
-    search = cfopt.MDMM(step=1e-6, time_limit=30.0)
     e = cfopt.explain(
-        CONTEXTS, pipeline, cfopt.Epsilon(0.9), search=search, on_progress=reports.append
+        CONTEXTS,
+        pipeline,
+        cfopt.Epsilon(0.9),
+        search=cfopt.MDMM(step=1e-6),
+        time_limit=30.0,
+        on_progress=reports.append,
     )
-    assert set(e.steps.tolist()) == {62}  # the first that begins after 30 seconds
+    assert 50 <= int(e.steps.min()) == int(e.steps.max()) <= 61
     assert all("time is up" in message for message in e.message)
-    assert len(reports) >= 20
+    assert len(reports) >= 15
 
 
 def test_epsilon_answers_without_a_proof_say_why(clock: Clock) -> None:
@@ -166,10 +157,53 @@ def test_epsilon_answers_without_a_proof_say_why(clock: Clock) -> None:
 
 @pytest.mark.parametrize("limit", [0, -1.0, "soon"])
 def test_limits_that_are_no_time_are_refused(limit: object) -> None:
-    for build in (
-        lambda: cfopt.Auto(time_limit=limit),  # type: ignore[arg-type]
-        lambda: cfopt.MDMM(time_limit=limit),  # type: ignore[arg-type]
-        lambda: Within(Sequential(), limit),  # type: ignore[arg-type]
-    ):
-        with pytest.raises(InputError, match="needs a time_limit > 0 in seconds"):
-            build()
+    pipeline = cfopt.Pipeline(linear(), Finite(DECISIONS))
+    with pytest.raises(InputError, match="needs a time_limit > 0 in seconds"):
+        cfopt.explain(CONTEXTS, pipeline, cfopt.Epsilon(0.1), time_limit=limit)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "search",
+    [cfopt.Auto(), cfopt.Sequential(), cfopt.Tangents(), cfopt.MDMM(), cfopt.DerivativeFree()],
+    ids=lambda search: type(search).__name__,
+)
+def test_every_search_ends_in_time_where_only_the_predictor_is_slow(
+    clock: Clock, search: cfopt.Search
+) -> None:
+    weights = linear()
+
+    def predictor(x: Tensor) -> Tensor:
+        clock.now += 1.0
+        costs: Tensor = weights(x).square()
+        return costs
+
+    pipeline = cfopt.Pipeline(predictor, Finite(DECISIONS))
+    wanted = torch.from_numpy(DECISIONS)[[2, 3, 0]]
+    reports: list[Progress] = []
+    e = cfopt.explain(
+        CONTEXTS,
+        pipeline,
+        cfopt.Relative(wanted),
+        search=search,
+        time_limit=20.0,
+        on_progress=reports.append,
+    )
+    assert clock.now <= 40.0  # a round that has begun is ended, and what it found is verified
+    assert reports
+    late = [m for s, m in zip(e.status, e.message, strict=True) if s == "best effort"]
+    assert all("time is up" in message for message in late)
+
+
+def test_what_was_found_in_time_is_verified_after_it(clock: Clock) -> None:
+    pipeline = cfopt.Pipeline(linear(), slow(clock, []))
+
+    class Finding(cfopt.Search):
+        def steps(self, task):  # type: ignore[no-untyped-def]
+            found = cfopt.Auto().run(task)
+            clock.now = 1e6
+            yield Progress(1, 0, len(task), found)
+
+    e = cfopt.explain(
+        CONTEXTS, pipeline, cfopt.Epsilon(0.05), search=Fallback((Finding(),)), time_limit=1e5
+    )
+    assert e.valid.all()

@@ -113,9 +113,10 @@ class ReferenceSource(Table):
 
 
 class Run(Table):
-    """How many rows are explained at once, at most; None for a default."""
+    """How many rows are explained at once, at most, and in how many seconds; None for a default."""
 
     batch: int | None = Field(default=None, ge=1)
+    time_limit: float | None = Field(default=None, gt=0)
 
 
 class Output(Table):

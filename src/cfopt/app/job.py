@@ -159,6 +159,7 @@ def load(config: Config) -> Job:
         every.features,
         generative,
         reference,
+        tables.run.time_limit,
     )
     return Job(
         config,

@@ -188,7 +188,9 @@ class Rules(Batch):
         """The same for verification: decisions in float64 on the CPU, optima proven."""
         factual = self.factual.to("cpu", torch.float64) if self.precise is None else self.precise
         criterion = self.criterion.bind(len(self), factual)
-        return replace(self, problem=self.problem.exact(), factual=factual, criterion=criterion)
+        return replace(
+            self, problem=self.problem.unhurried().exact(), factual=factual, criterion=criterion
+        )
 
     def _largest(self, prices: Tensor) -> Tensor:
         """The largest price of each row, here or at the origin: `(B, m) -> (B,)`."""

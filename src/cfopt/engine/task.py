@@ -111,6 +111,13 @@ class Task(Batch):
         """The same task, with another solver."""
         return replace(self, rules=replace(self.rules, problem=problem))
 
+    def until(self, deadline: float) -> Self:
+        """The same task, whose searches end at a moment of `time.monotonic` with what they have.
+
+        A solve that has begun is not stopped.
+        """
+        return self.solving(self.rules.problem.until(deadline))
+
     def proven(self) -> Self:
         """The task whose optima are proven, for searches whose claims should hold."""
         return self.solving(self.rules.problem.exact())

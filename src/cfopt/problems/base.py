@@ -86,9 +86,16 @@ class Problem(DecisionSpace, ABC):
 
         A solve that has begun is not stopped.
         """
+        return self._ending(min(self.deadline, deadline))
+
+    def unhurried(self) -> Self:
+        """The same problem without a deadline: what is verified is verified."""
+        return self if self.deadline == math.inf else self._ending(math.inf)
+
+    def _ending(self, deadline: float) -> Self:
         other = copy(self)
-        other.deadline = min(self.deadline, deadline)
-        other.__dict__.pop("_exact", None)  # which may have been made without a deadline
+        other.deadline = deadline
+        other.__dict__.pop("_exact", None)  # which may have been made with another deadline
         return other
 
     def prices(self, costs: Tensor) -> Tensor:

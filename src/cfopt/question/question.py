@@ -32,6 +32,7 @@ class Question(Batch):
         features: names and scales of the features, and what they may be.
         generative: the model whose codes are searched, if any.
         reference: known contexts, if any.
+        time_limit: seconds after which rows without an answer end as best effort; None for no end.
     """
 
     criterion: Criterion = field(metadata=ROWS)
@@ -42,3 +43,4 @@ class Question(Batch):
     features: Features = field(default_factory=Features)
     generative: GenerativeModel | None = None
     reference: Any = None
+    time_limit: float | None = None

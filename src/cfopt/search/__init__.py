@@ -11,7 +11,6 @@ from cfopt.search.mdmm import MDMM, Counting
 from cfopt.search.reference import Reference
 from cfopt.search.tangents import Tangents
 from cfopt.search.trust_region import LatentReference, LatentSequential, Sequential
-from cfopt.search.within import Within
 
 __all__ = [
     "MDMM",
@@ -29,5 +28,4 @@ __all__ = [
     "Search",
     "Sequential",
     "Tangents",
-    "Within",
 ]

@@ -10,7 +10,7 @@ from torch import Tensor
 from cfopt import registry
 from cfopt.engine.progress import Progress
 from cfopt.engine.task import Task
-from cfopt.search.base import Search, check_time_limit
+from cfopt.search.base import Search
 from cfopt.search.closed_form import ClosedForm
 from cfopt.search.cutting_plane import CuttingPlane
 from cfopt.search.derivative_free import DerivativeFree
@@ -36,8 +36,6 @@ class Auto(Search):
     Arguments:
         cutting_plane, enumeration, sequential, latent, tangents, mdmm, derivative_free: the
             searches, with settings of your own.
-        time_limit: seconds for all rows and searches together; rows without an answer by then end
-            as best effort. A solve that has begun is not stopped.
     """
 
     cutting_plane: CuttingPlane = field(default_factory=CuttingPlane)
@@ -47,10 +45,6 @@ class Auto(Search):
     tangents: Tangents = field(default_factory=Tangents)
     mdmm: MDMM = field(default_factory=lambda: MDMM(max_steps=1000))
     derivative_free: DerivativeFree = field(default_factory=DerivativeFree)
-    time_limit: float | None = None
-
-    def __post_init__(self) -> None:
-        check_time_limit(self, self.time_limit)
 
     def knowing(self, reference: Tensor) -> Auto:
         """The same, with a search without gradients that begins from known contexts."""
@@ -72,4 +66,4 @@ class Auto(Search):
 
     def steps(self, task: Task) -> Iterator[Progress]:
         """As planned."""
-        yield from replace(self.plan(task), time_limit=self.time_limit).steps(task)
+        yield from self.plan(task).steps(task)

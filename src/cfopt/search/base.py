@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from numbers import Integral, Real
-from typing import Any
+from numbers import Integral
 
 from torch import Tensor
 
@@ -18,7 +17,8 @@ class Search(ABC):
     """An algorithm that looks for nearby contexts in which a task's criterion holds.
 
     A search holds only its own settings, and is silent: callers show, stop or resume by what it
-    yields. What it finds or proves is a claim; `explain` verifies it.
+    yields. What it finds or proves is a claim; `explain` verifies it. When `task.late`, it ends
+    with what it has; solves that are asked for later fail.
     """
 
     @abstractmethod
@@ -60,11 +60,3 @@ def check_whole(search: Search, **least: int) -> None:
                 f"{type(search).__name__} needs a whole number >= {bound} for {name}, got "
                 f"{value!r}."
             )
-
-
-def check_time_limit(search: Search, seconds: Any) -> None:
-    """Raise InputError unless a time limit is a number of seconds > 0, or None."""
-    if seconds is not None and (not isinstance(seconds, Real) or not float(seconds) > 0):
-        raise InputError(
-            f"{type(search).__name__} needs a time_limit > 0 in seconds, or None; got {seconds!r}."
-        )

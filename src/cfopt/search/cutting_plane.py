@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -20,7 +19,7 @@ from cfopt.exact.certificate import Cut
 from cfopt.names import counted
 from cfopt.problems.base import same_decision
 from cfopt.question.quantifier import Quantifier
-from cfopt.search.base import Search, check_time_limit, check_whole
+from cfopt.search.base import Search, check_whole
 from cfopt.search.cuts import CutRow
 
 #: A decision is worth a cut if it beats the plan by more than this fraction of
@@ -54,15 +53,12 @@ class CuttingPlane(Search):
 
     Arguments:
         max_rounds: rounds after which a row is given up, with the bound that it has reached.
-        time_limit: seconds after which all rows are given up.
     """
 
     max_rounds: int = 1000
-    time_limit: float | None = None
 
     def __post_init__(self) -> None:
         check_whole(self, max_rounds=1)
-        check_time_limit(self, self.time_limit)
 
     def refusal(self, task: Task) -> str:
         """Needs an affine predictor, and a criterion about the factual or every decision."""
@@ -80,11 +76,9 @@ class CuttingPlane(Search):
     def steps(self, task: Task) -> Iterator[Progress]:
         """Rounds of master and solver until every row is settled, or time is up."""
         self.check(task)
-        deadline = np.inf if self.time_limit is None else time.monotonic() + self.time_limit
-        run = _Run(task, deadline)
+        run = _Run(task, task.rules.problem.deadline)
         for k in range(1, self.max_rounds + 1):
-            late = time.monotonic() > deadline
-            finished = run.advance(k, last=late or k == self.max_rounds)
+            finished = run.advance(k, last=task.late or k == self.max_rounds)
             yield Progress(k, len(run.rows), len(task), finished)
             if not run.rows:
                 return

@@ -17,7 +17,7 @@ from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.certificate import Certificate, Cut, CutProof, ListProof
 from cfopt.question.quantifier import Quantifier
-from cfopt.search.base import Search, check_time_limit, check_whole
+from cfopt.search.base import Search, check_whole
 from cfopt.search.cuts import CutRow
 
 #: A decision whose inequality is broken by more than this fraction of its size is worth a cut.
@@ -42,15 +42,12 @@ class Enumeration(Search):
 
     Arguments:
         max_decisions: the most decisions to list.
-        time_limit: seconds after which the best point of each row so far is the answer.
     """
 
     max_decisions: int = 100_000
-    time_limit: float | None = None
 
     def __post_init__(self) -> None:
         check_whole(self, max_decisions=1)
-        check_time_limit(self, self.time_limit)
 
     def refusal(self, task: Task) -> str:
         """Needs an affine predictor, a criterion about some decision, and a list of them."""
@@ -75,7 +72,7 @@ class Enumeration(Search):
         """One row after the other."""
         self.check(task)
         model = AffineTask(task)
-        deadline = np.inf if self.time_limit is None else time.monotonic() + self.time_limit
+        deadline = task.rules.problem.deadline
         for row in range(len(task)):
             finished = _Row(model, row, self.max_decisions).run(deadline)
             yield Progress(row + 1, len(task) - row - 1, len(task), finished)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,11 +14,7 @@ from cfopt._batch import where_rows
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
 from cfopt.exact.verify import verify
-from cfopt.search.base import Search, check_time_limit
-from cfopt.search.within import Within
-
-#: A time limit for what has none left, in seconds.
-_NO_TIME = 1e-9
+from cfopt.search.base import Search
 
 
 @dataclass(frozen=True)
@@ -25,19 +22,14 @@ class Fallback(Search):
     """Each search works on the rows for which those before found nothing, and proved nothing.
 
     What a row took is added up over the searches that it went through. A certificate of one stays
-    with the row: its bound holds for whatever another finds.
+    with the row: its bound holds for whatever another finds. Where time is limited, each may take
+    half of what is left, and the last one all of it.
 
     Arguments:
         searches: the searches, in the order in which they run.
-        time_limit: seconds for all of them. Each may take half of what is left, the last one all
-            of it; rows end with what they have. A solve that has begun is not stopped.
     """
 
     searches: tuple[Search, ...]
-    time_limit: float | None = None
-
-    def __post_init__(self) -> None:
-        check_time_limit(self, self.time_limit)
 
     def knowing(self, reference: Tensor) -> Search:
         """The same of searches that know them."""
@@ -54,15 +46,14 @@ class Fallback(Search):
         """
         rows = task.row_numbers
         before: _Pending | None = None
-        step = 0
-        began = time.monotonic()
+        step, deadline = 0, task.rules.problem.deadline
         for k, search in enumerate(self.searches):
             last = k == len(self.searches) - 1
-            if self.time_limit is not None:
-                time_left = max(_NO_TIME, began + self.time_limit - time.monotonic())
-                search = Within(search, time_left if last else time_left / 2)
+            share = task[rows]
+            if deadline < math.inf and not last:
+                share = share.until((time.monotonic() + deadline) / 2)
             left: list[_Pending] = []
-            for progress in search.steps(task[rows]):
+            for progress in search.steps(share):
                 step += 1
                 final = None
                 if progress.finished is not None and len(progress.finished):
@@ -174,7 +165,13 @@ class Refined(Search):
         if not sum(map(len, found)):
             return
         first = Points.gather(found)
-        polished = self.by.run(task[first.rows].starting_at(first.x))
+        polish = []
+        for progress in self.by.steps(task[first.rows].starting_at(first.x)):
+            step += 1
+            polish.append(progress.finished)
+            moving = None if progress.moving is None else progress.moving.of(first.rows)
+            yield Progress(step, len(first), len(task), moving=moving)
+        polished = Points.gather([points for points in polish if points is not None])
         part = task[first.rows]
         losses = [part.space.loss(points.x) for points in (first, polished)]
         nearer = polished.found & (losses[1] < losses[0])

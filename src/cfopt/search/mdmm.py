@@ -17,7 +17,7 @@ from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
 from cfopt.errors import InputError
 from cfopt.problems.base import TIME_IS_UP
-from cfopt.search.base import Search, check_time_limit, needs_gradient
+from cfopt.search.base import Search, needs_gradient
 from cfopt.search.incumbents import Incumbents
 from cfopt.search.projection import project
 
@@ -66,8 +66,6 @@ class MDMM(Search):
         improvement: u; a valid step improves if its loss is below u times that of the last one.
         counting: what counts idle steps.
         trace: whether to keep loss, h and lambda of every step.
-        time_limit: seconds after which every row ends with what it has found; looked at between
-            steps.
     """
 
     step: float = 0.01
@@ -77,7 +75,6 @@ class MDMM(Search):
     improvement: float = 0.9
     counting: Counting = Counting.VALID_STEPS
     trace: bool = False
-    time_limit: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("step", "damping", "max_steps", "patience", "improvement"):
@@ -96,7 +93,6 @@ class MDMM(Search):
             if not met:
                 raise InputError(f"MDMM needs {need}; got {self}.")
         object.__setattr__(self, "counting", Counting(self.counting))
-        check_time_limit(self, self.time_limit)
 
     def refusal(self, task: Task) -> str:
         """Needs a gradient."""
@@ -106,11 +102,10 @@ class MDMM(Search):
         """Take steps together until each row has run out of patience or of steps."""
         self.check(task)
         run = _Run(self, task)
-        began = reported = time.monotonic()
+        reported = time.monotonic()
         for k in range(1, self.max_steps + 1):
             now = time.monotonic()
-            late = self.time_limit is not None and now > began + self.time_limit
-            finished = run.advance(k, late)
+            finished = run.advance(k, task.late)
             if finished is not None or k % _REPORT_EVERY == 0 or now > reported + _REPORT_AFTER:
                 reported = now
                 yield Progress(k, len(run.rows), len(task), finished, Moving(run.rows, run.x))

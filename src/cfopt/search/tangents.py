@@ -104,7 +104,7 @@ class _Run:
 
     def steps(self) -> Iterator[Moving]:
         """Step until every row has come to rest; yields where the others are."""
-        while len(self.running):
+        while len(self.running) and not self.task.late:
             self._advance()
             points = self.evaluator.points(self.running, self.u[self.running])
             yield Moving(self.evaluator.index(self.running), points)

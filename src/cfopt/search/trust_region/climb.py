@@ -165,7 +165,7 @@ class Climb:
     def run(self, max_steps: int) -> Iterator[Moving]:
         """Take steps until every row has come to rest; yields where the others are."""
         for _ in range(max_steps):
-            if not len(self.running):
+            if not len(self.running) or self.evaluator.task.late:
                 return
             self._advance()
             points = self.evaluator.points(self.running, self._at[self.running])

@@ -56,7 +56,7 @@ class Run(ABC):
     def climb(self, rows: Tensor, starts: Tensor) -> Iterator[Moving]:
         """Climb from S points of each of some rows, `(R,), (R, S, ...)`, and keep the best."""
         count, each = starts.shape[:2]
-        if not count:
+        if not count or self.task.late:
             return
         wide = rows.repeat_interleave(each)
         # A copy: the best points, from which climbs may begin, change on the way.
@@ -88,7 +88,7 @@ class Run(ABC):
             starts: how many of them are climbed from.
         """
         count, samples = points.shape[:2]
-        if not count:
+        if not count or self.task.late:
             return
         wide = rows.repeat_interleave(samples)
         seen = look(self.task, wide, points.flatten(0, 1))

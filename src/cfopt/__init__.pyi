@@ -21,6 +21,8 @@ from .exact.certificate import Clash as Clash
 from .generative import GenerativeModel as GenerativeModel
 from .models import TerrainModels as TerrainModels
 from .models import load_terrain as load_terrain
+from .pipeline import Function as Function
+from .pipeline import PerItem as PerItem
 from .pipeline import Pipeline as Pipeline
 from .problems import Problem as Problem
 from .problems.sense import Sense as Sense

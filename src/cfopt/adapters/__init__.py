@@ -3,7 +3,8 @@
 They are asked in the order of the names below; the last one takes what no other knows.
 """
 
+from cfopt.adapters.onnx import onnx
 from cfopt.adapters.scikit import scikit
 from cfopt.adapters.untranslated import untranslated
 
-__all__ = ["scikit", "untranslated"]
+__all__ = ["onnx", "scikit", "untranslated"]

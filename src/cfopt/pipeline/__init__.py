@@ -3,6 +3,7 @@
 from cfopt.pipeline.adapted import Adapted, Deployed, Predictor
 from cfopt.pipeline.columns import Columns
 from cfopt.pipeline.function import Function
+from cfopt.pipeline.per_item import PerItem
 from cfopt.pipeline.pipeline import Pipeline, relative_regret
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "Columns",
     "Deployed",
     "Function",
+    "PerItem",
     "Pipeline",
     "Predictor",
     "relative_regret",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from tests.pipelines import normal
@@ -17,6 +18,8 @@ from cfopt.problems import Finite, GridShortestPath
 from cfopt.testing import SearchContract
 
 GRID = GridShortestPath(3, 3)
+#: The lower and the upper ends of the intervals between thresholds.
+_CELL_ENDS = (slice(None, -1), slice(1, None))
 
 
 class TestDerivativeFree(SearchContract):
@@ -182,3 +185,56 @@ def test_settings_that_are_no_whole_numbers_are_refused(settings: dict[str, floa
 
 def test_it_is_known_by_name() -> None:
     assert cfopt.registry.searches.find("derivativefree") is cfopt.DerivativeFree
+
+
+def test_a_function_of_frames_with_a_category_is_answered_as_brute_force_does() -> None:
+    """Costs depend on the city by name, and on a whole number by a threshold of each city's own."""
+    known = {"Rome": (3, 1.0), "Oslo": (6, 2.0), "Lima": (9, 0.5)}
+
+    def costs(frame: pd.DataFrame) -> Array:
+        least, level = zip(*(known[city] for city in frame["city"]), strict=True)
+        late = frame["hour"].to_numpy() >= np.array(least)
+        return np.c_[np.where(late, 9.0, 1.0) + np.array(level), np.full(len(frame), 5.0)]
+
+    every = pd.DataFrame(list(product(known, range(12))), columns=["city", "hour"])
+    pipeline = cfopt.Pipeline(Function(costs, like=every), Finite(np.eye(2)))
+    features = cfopt.Features(integer=["hour"], lower={"hour": 0}, upper={"hour": 11})
+    x0 = every[(every["hour"] == 0)]
+    e = cfopt.explain(x0, pipeline, cfopt.Absolute([0.0, 1.0]), features=features)
+    assert e.valid.all()
+    valid = every[costs(every)[:, 0] >= 5.0]
+    for city, loss in zip(x0["city"], e.loss.tolist(), strict=True):
+        moved = valid["hour"].to_numpy() ** 2 + 2.0 * (valid["city"] != city).to_numpy()
+        assert loss == pytest.approx(moved.min())
+
+
+def test_answers_behind_a_forest_are_nearly_as_near_as_the_nearest_of_all_cells() -> None:
+    """Costs are constant in cells between thresholds, so the nearest cell is found by a list."""
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    rng = np.random.default_rng(1)
+    known = rng.normal(size=(300, 3))
+    target = (known @ rng.uniform(size=(3, GRID.num_costs)) + 4) ** 2
+    forest = ensemble.RandomForestRegressor(n_estimators=4, max_depth=3, random_state=0)
+    forest.fit(known, target)
+    pipeline = cfopt.Pipeline(forest.predict, GRID)
+    edges = [
+        np.unique([t for e in forest.estimators_ for t in e.tree_.threshold[e.tree_.feature == j]])
+        for j in range(3)
+    ]
+    ends = [np.r_[-np.inf, edge, np.inf] for edge in edges]
+    inside = [np.r_[edge[0] - 1, (edge[1:] + edge[:-1]) / 2, edge[-1] + 1] for edge in edges]
+    cells = np.array(list(product(*inside)))
+    low, high = (np.array(list(product(*(end[part] for end in ends)))) for part in _CELL_ENDS)
+    x0, wanted = known[:20], pipeline.decide(known)[50:70]
+    e = cfopt.explain(x0, pipeline, cfopt.Absolute(wanted), reference=known)
+    assert e.valid.all()
+    ratios = []
+    for row, y in enumerate(wanted.numpy()):
+        there = holds(pipeline, cells, y)
+        nearest = np.clip(x0[row], low[there], high[there])
+        least = float(np.sqrt(((nearest - x0[row]) ** 2).sum(1).min()))
+        found = float(e.loss[row]) ** 0.5
+        assert found >= least - 1e-6
+        ratios += [found / least] if least > 0 else []
+    assert len(ratios) >= 10
+    assert np.median(ratios) <= 1.15

@@ -42,6 +42,7 @@ from cfopt.search import (
     Search,
     Sequential,
     Tangents,
+    TreeCells,
 )
 
 
@@ -206,6 +207,10 @@ def _with_reference(search: Search, known: Tensor | None, task: Task) -> Search:
         return search
     if task.space.latent is not None:
         return Fallback((search, LatentReference(known)))
+    if isinstance(search, Auto) and not search.trees.refusal(task):
+        return replace(search, trees=replace(search.trees, contexts=known))
+    if isinstance(search, TreeCells):
+        return replace(search, contexts=known)
     polish: Search = Sequential(restarts=0)
     polish = Tangents() if polish.refusal(task) else polish
     return Fallback((search, Refined(Reference(known), polish)))

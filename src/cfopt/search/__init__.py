@@ -9,6 +9,7 @@ from cfopt.search.fallback import Fallback, Refined
 from cfopt.search.mdmm import MDMM, Counting
 from cfopt.search.reference import Reference
 from cfopt.search.tangents import Tangents
+from cfopt.search.tree_cells import TreeCells
 from cfopt.search.trust_region import LatentReference, LatentSequential, Sequential
 from cfopt.search.within import Within
 
@@ -27,5 +28,6 @@ __all__ = [
     "Search",
     "Sequential",
     "Tangents",
+    "TreeCells",
     "Within",
 ]

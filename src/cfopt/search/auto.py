@@ -15,6 +15,7 @@ from cfopt.search.enumeration import Enumeration
 from cfopt.search.fallback import Fallback, Refined
 from cfopt.search.mdmm import MDMM
 from cfopt.search.tangents import Tangents
+from cfopt.search.tree_cells import TreeCells
 from cfopt.search.trust_region import LatentSequential, Sequential
 
 
@@ -27,17 +28,19 @@ class Auto(Search):
     criterion. Rows that these cannot settle in time, and all rows of any other predictor: the
     sequential search, then MDMM for those that are still without an answer, polished. Contexts that
     are too large for the sequential search, such as images: tangents in its place. Among codes: the
-    sequential search alone, since MDMM seldom finds what it does not.
+    sequential search alone, since MDMM seldom finds what it does not. Behind a tree ensemble: the
+    search over its cells.
 
     Arguments:
-        cutting_plane, enumeration, sequential, latent, tangents, mdmm: the searches, with settings
-            of your own.
+        cutting_plane, enumeration, trees, sequential, latent, tangents, mdmm: the searches, with
+            settings of your own.
         time_limit: seconds for all rows and searches together; rows without an answer by then end
             as best effort. A solve that has begun is not stopped.
     """
 
     cutting_plane: CuttingPlane = field(default_factory=CuttingPlane)
     enumeration: Enumeration = field(default_factory=Enumeration)
+    trees: TreeCells = field(default_factory=TreeCells)
     sequential: Sequential = field(default_factory=Sequential)
     latent: LatentSequential = field(default_factory=LatentSequential)
     tangents: Tangents = field(default_factory=Tangents)
@@ -51,6 +54,8 @@ class Auto(Search):
         """What is tried, in this order."""
         if task.space.latent is not None:
             return Fallback((self.mdmm if self.latent.refusal(task) else self.latent,))
+        if not self.trees.refusal(task):
+            return Fallback((self.trees,))
         exact = (ClosedForm(), self.cutting_plane, self.enumeration)
         chosen = [search for search in exact if not search.refusal(task)][:1]
         polish = replace(self.sequential, restarts=0)

@@ -114,7 +114,7 @@ class JudgedReferences:
 def _nearest_verified(task: Task, known: JudgedReferences) -> list[int | None]:
     """For each row the number of the nearest reference that is allowed and verified, or None."""
     each = task.row_numbers
-    candidates = [_nearest_first(task[each[row : row + 1]], known) for row in each]
+    candidates = [nearest_first(task[each[row : row + 1]], known) for row in each]
     chosen: list[int | None] = [None] * len(task)
     open_rows = list(range(len(task)))
     while open_rows:
@@ -130,7 +130,7 @@ def _nearest_verified(task: Task, known: JudgedReferences) -> list[int | None]:
     return chosen
 
 
-def _nearest_first(task: Task, known: JudgedReferences) -> Iterator[int]:
+def nearest_first(task: Task, known: JudgedReferences) -> Iterator[int]:
     """The references that seem valid and allowed for the one row of a task, the nearest first."""
     distance = task.space.proximity(known.contexts, task.space.origin.expand_as(known.contexts))
     order = distance.argsort(stable=True)

@@ -18,6 +18,7 @@ from cfopt.search.enumeration import Enumeration
 from cfopt.search.fallback import Fallback, Refined
 from cfopt.search.mdmm import MDMM
 from cfopt.search.tangents import Tangents
+from cfopt.search.tree_cells import TreeCells
 from cfopt.search.trust_region import LatentSequential, Sequential
 
 
@@ -40,6 +41,7 @@ class Auto(Search):
 
     cutting_plane: CuttingPlane = field(default_factory=CuttingPlane)
     enumeration: Enumeration = field(default_factory=Enumeration)
+    trees: TreeCells = field(default_factory=TreeCells)
     sequential: Sequential = field(default_factory=Sequential)
     latent: LatentSequential = field(default_factory=LatentSequential)
     tangents: Tangents = field(default_factory=Tangents)
@@ -47,13 +49,17 @@ class Auto(Search):
     derivative_free: DerivativeFree = field(default_factory=DerivativeFree)
 
     def knowing(self, reference: Tensor) -> Auto:
-        """The same, with a search without gradients that begins from known contexts."""
-        return replace(self, derivative_free=self.derivative_free.knowing(reference))
+        """The same, with searches that begin from known contexts."""
+        return replace(
+            self,
+            trees=self.trees.knowing(reference),
+            derivative_free=self.derivative_free.knowing(reference),
+        )
 
     def plan(self, task: Task) -> Fallback:
         """What is tried, in this order."""
         among_codes = task.space.latent is not None
-        exact = (ClosedForm(), self.cutting_plane, self.enumeration)
+        exact = (ClosedForm(), self.cutting_plane, self.enumeration, self.trees)
         chosen = [search for search in exact if not among_codes and not search.refusal(task)][:1]
         if not task.differentiable:
             return Fallback((*chosen, self.derivative_free))

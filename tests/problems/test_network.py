@@ -185,18 +185,6 @@ def test_a_negative_cycle_off_every_path_does_no_harm() -> None:
     assert problem.nodes_of(problem.solve(costs)[0].numpy()) == ["home", "bridge", "work"]
 
 
-def test_the_grid_is_a_special_case() -> None:
-    grid = GridShortestPath(6, 5)
-    problem = ShortestPath(grid.arcs, 0, 29)
-    assert problem._finite is None
-    costs = torch.randn(50, grid.num_costs, generator=torch.Generator().manual_seed(0)).double()
-    assert torch.equal(problem.solve(costs), grid.solve(costs))
-    ours, theirs = problem.decisions(), grid.decisions()
-    assert ours is not None
-    assert theirs is not None
-    assert sorted(ours.tolist()) == sorted(theirs.tolist())
-
-
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_node_arc_matrix_gives_the_same_paths_whatever_its_sign(sign: int) -> None:
     problem = ShortestPath(TOWN, "home", "work")

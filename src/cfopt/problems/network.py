@@ -92,9 +92,8 @@ class ShortestPath(Problem):
         #: Where each node lies, `(N, 2)`, y upwards; None if that was not said.
         self.coordinates = None if coordinates is None else self._placed(coordinates)
 
-    @classmethod
+    @staticmethod
     def from_networkx(
-        cls,
         graph: Any,
         source: Node,
         target: Node,
@@ -114,11 +113,11 @@ class ShortestPath(Problem):
             coordinates = {node: place for node, place in known.items() if place is not None}
             if not all(node in coordinates for pair in pairs for node in pair):
                 coordinates = None
-        return cls(pairs, source, target, directed=graph.is_directed(), coordinates=coordinates)
+        directed = graph.is_directed()
+        return ShortestPath(pairs, source, target, directed=directed, coordinates=coordinates)
 
-    @classmethod
+    @staticmethod
     def from_matrix(
-        cls,
         matrix: ArrayLike | Any,
         balance: ArrayLike,
         *,
@@ -144,10 +143,10 @@ class ShortestPath(Problem):
                 f"matrix; got {names!r:.80}."
             )
         edges = [(names[u], names[v]) for u, v in zip(tails, heads, strict=True)]
-        return cls(edges, names[source], names[target], coordinates=coordinates)
+        return ShortestPath(edges, names[source], names[target], coordinates=coordinates)
 
     @property
-    def decision_names(self) -> tuple[str, ...]:
+    def decision_names(self) -> tuple[str, ...] | None:
         """Edges by their nodes; parallel ones are numbered."""
         return self._edge_names if self._decision_names is None else self._decision_names
 
@@ -237,7 +236,7 @@ class ShortestPath(Problem):
         """The nodes on the way from the source, and why they are not a path, or ""."""
         odd = np.flatnonzero(np.abs(decision * (1 - decision)) > FEASIBILITY_TOLERANCE)
         if len(odd):
-            name, value = self.decision_names[odd[0]], decision[odd[0]]
+            name, value = self.cached_scene.names[odd[0]], decision[odd[0]]
             return [], (
                 f"is not a path: {name!r} is {value:.3g}, but an edge is taken (1) or not (0)"
             )
@@ -250,7 +249,7 @@ class ShortestPath(Problem):
         if way.end is not End.ARRIVED:
             return visited, f"is not a path: it reaches {visited[-1]!r} and {way.end}"
         if way.left:
-            name = self.decision_names[min(way.left)]
+            name = self.cached_scene.names[min(way.left)]
             return visited, f"is not a path: it also takes {name!r}, which is not on the way"
         return visited, ""
 

@@ -25,7 +25,6 @@ from cfopt.question.proximity import L1
 from cfopt.result.explanation import Explanation
 from cfopt.search.base import Search
 from cfopt.testing.draws import normal
-from cfopt.testing.inexact import InexactOracle
 
 _ROWS = 8
 #: How many random contexts show what is possible.
@@ -151,19 +150,17 @@ def truly_holds(
     return terms.sum(1) + asked <= granted + rounding
 
 
-def least_loss(task: Task, known: Iterable[Tensor], problem: Problem) -> Tensor:
+def least_loss(
+    task: Task, known: Iterable[Tensor], problem: Problem, criterion: Criterion
+) -> Tensor:
     """The least loss of known points that are truly valid, inf where none is: `(B,)`.
 
     Arguments:
         task: what is asked.
         known: points of every row, `(B, n)` each.
-        problem: an exact problem, whose decisions can be listed.
+        problem, criterion: as for `truly_holds`.
     """
-    rules, criterion = task.rules, task.rules.criterion
-    if isinstance(criterion, Absolute) and isinstance(rules.problem, InexactOracle):
-        # Of the exact decision that an inexact one stands for.
-        wanted = rules.problem.exact_decisions(criterion.alternative.numpy())
-        criterion = Absolute(torch.from_numpy(wanted))
+    rules = task.rules
     least = torch.full((len(task),), torch.inf, dtype=torch.float64)
     for points in known:
         costs = task.pipeline.costs(task.space.context(points))

@@ -180,7 +180,9 @@ class SearchContract(ABC):
                 asked = (task.pipeline.costs(x), rules.criterion, rules.factual, rules.margin)
                 assert truly_holds(rules.problem, *asked).all(), f"{about}: a claim is false"
             rows = (case.contexts[:, None] == task.space.origin[None]).all(2).int().argmax(0)
-            known = least_loss(task, case.samples[:, rows], task.rules.problem)
+            known = least_loss(
+                task, case.samples[:, rows], task.rules.problem, task.rules.criterion
+            )
             settled = (Status.ALREADY_VALID, Status.REJECTED)
             e = e[[row for row, status in enumerate(e.status) if status not in settled]]
             possible = known.isfinite()
@@ -219,10 +221,14 @@ class SearchContract(ABC):
                 asked = (pipeline.costs(e.x), e.criterion, e.factual)
                 assert truly_holds(exact.problem, *asked, noise=noise)[e.valid].all(), about
                 # From the exact problem, and from wherever the alternative may be best.
+                meant = e.criterion
+                if isinstance(meant, Absolute):  # the decision that an inexact one stands for
+                    wanted = problem.exact_decisions(meant.alternative.numpy())
+                    meant = Absolute(torch.from_numpy(wanted))
                 points = [one.expand(_FEW, -1) for one in normal(_ROWS, 4, seed=5)]
                 if not isinstance(criterion, Relative):
-                    points.append(explain(contexts, exact, e.criterion).x)
-                _check_proofs(e, least_loss(task, points, exact.problem), part, about)
+                    points.append(explain(contexts, exact, meant).x)
+                _check_proofs(e, least_loss(task, points, exact.problem, meant), part, about)
             if judged:  # a list is given only to searches that need one
                 break
         assert judged

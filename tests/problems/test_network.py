@@ -276,11 +276,11 @@ def test_nodes_and_decisions_are_translated_both_ways() -> None:
         for decision in simple_paths(problem).numpy():
             nodes = problem.nodes_of(decision)
             assert (nodes[0], nodes[-1]) == ("home", "work")
-            assert (problem.decision_of(nodes) == decision).all()
-    with pytest.raises(InputError, match="no edge from 'home' to 'work'"):
-        problem.decision_of(["home", "work"])
-    with pytest.raises(InputError, match="reaches 'bridge' and breaks off"):
-        problem.decision_of(["home", "bridge"])
+            assert (problem.scene().decision_of(nodes) == decision).all()
+    with pytest.raises(InputError, match="no arc from home to work"):
+        problem.scene().decision_of(["home", "work"])
+    with pytest.raises(InputError, match="needs to end at work, got bridge"):
+        problem.scene().decision_of(["home", "bridge"])
 
 
 def test_networks_with_very_many_paths_are_not_listed() -> None:
@@ -330,7 +330,7 @@ def test_a_route_is_explained_exactly_as_with_the_list_of_all_paths(directed: bo
         predictor.weight.copy_(0.3 * torch.randn(7, 4, generator=generator))
         predictor.bias.fill_(4.0)
     x0 = torch.randn(6, 4, generator=generator, dtype=torch.float64)
-    wanted = torch.from_numpy(problem.decision_of(["home", "park", "mill", "work"]))
+    wanted = torch.from_numpy(problem.scene().decision_of(["home", "park", "mill", "work"]))
     wanted = wanted.expand(6, -1)
     listed = cfopt.problems.Finite(simple_paths(problem))
     limits = cfopt.Features(lower=-5.0, upper=5.0)

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
 from cfopt._typing import Array
-from cfopt.drawing.labels import readable
+from cfopt.drawing.elements import readable
 from cfopt.drawing.palette import CHANGE, LIGHT, SHADES
 from cfopt.drawing.panel import Line, Panel
 from cfopt.problems.routes import Cells, Network

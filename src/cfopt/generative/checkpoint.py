@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from cfopt.errors import InputError
-from cfopt.generative.reports import Epoch
+from cfopt.generative.progress import Epoch
 from cfopt.storage import weights
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,11 @@ from torch import Tensor
 from cfopt import registry
 from cfopt._typing import Array, Indices
 from cfopt.errors import InputError
-from cfopt.problems.arcs import Arcs, arcs_of_matrix
+from cfopt.problems.arcs import Arcs, End, arcs_of_matrix, walk
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved, as_array
 from cfopt.problems.finite import Finite
 from cfopt.problems.path_solvers import Dijkstra, LevelSweep
 from cfopt.problems.routes import Network
-from cfopt.problems.walk import End, walk
 
 Node = Hashable
 #: Up to this many paths, scoring them all beats a sweep, and Dijkstra's algorithm.
@@ -207,27 +205,6 @@ class ShortestPath(Problem):
         if fault:
             raise InputError(f"The decision {fault}.")
         return visited
-
-    def decision_of(self, nodes: Sequence[Node]) -> Array:
-        """The path through some nodes, from source to target: `-> (m,)`.
-
-        Of parallel edges the first listed one is taken.
-
-        Arguments:
-            nodes: all nodes of the path, in their order.
-        """
-        columns: dict[tuple[Node, Node], int] = {}
-        for column, (u, v) in enumerate(self.edges):
-            columns.setdefault((u, v), column)
-            if not self.directed:
-                columns.setdefault((v, u), column)
-        decision = np.zeros(self.num_costs)
-        for pair in pairwise(nodes):
-            if pair not in columns:
-                raise InputError(f"There is no edge from {pair[0]!r} to {pair[1]!r}.")
-            decision[columns[pair]] = 1.0
-        self.nodes_of(decision)
-        return decision
 
     def faults(self, decisions: Array) -> list[str]:
         return [self._walk(decision)[1] for decision in decisions]

@@ -12,7 +12,18 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from cfopt.drawing.mpl import draw_costs, draw_image, draw_routes, end_mark
+from cfopt.drawing.mpl import (
+    CHANGES,
+    COSTS,
+    DASHED,
+    INK,
+    QUIET,
+    bare,
+    draw_costs,
+    draw_image,
+    draw_routes,
+    end_mark,
+)
 from cfopt.drawing.palette import LIGHT
 from cfopt.drawing.panel import (
     chosen_elsewhere,
@@ -35,7 +46,7 @@ from cfopt.plots.common import (
     value_verb,
     verdict,
 )
-from cfopt.plots.style import CHANGES, COSTS, DASHED, INK, QUIET, bare, canvas
+from cfopt.plots.style import canvas
 from cfopt.result.explanation import Explanation
 from cfopt.result.status import Status
 from cfopt.result.wording import question

@@ -94,12 +94,9 @@ def half_width(scene: Network, place: int, font: float) -> float:
 
 
 def readable(scene: Network, step: float, font: float) -> list[int]:
-    """Start and goal, then the places whose names cover no other name.
+    """Start and goal, then the places whose names, in a font of this size, cover no other name.
 
-    Arguments:
-        scene: the network.
-        step: how far apart places at a distance of 1 are drawn.
-        font: the size of the names, in the same unit.
+    Places at a distance of 1 are drawn one step apart.
     """
     ends = [place for place in (scene.start, scene.goal) if place is not None]
     kept: list[int] = []

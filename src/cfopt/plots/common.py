@@ -63,12 +63,7 @@ def obstacles(clash: Clash) -> list[Line]:
 
 
 def map_scene(e: Explanation, name: str) -> Cells:
-    """The map that an explanation of images is about.
-
-    Arguments:
-        e: the explanation.
-        name: the name of the caller, for the error.
-    """
+    """The map that an explanation of images is about; `name` is the caller, for the error."""
     scene = scene_of(e)
     if not has_maps(e) or not isinstance(scene, Cells):
         problem = "no problem" if e.problem is None else type(e.problem).__name__

@@ -93,12 +93,7 @@ def draw_map_explanation(e: Explanation) -> Figure:
 
 
 def legend_handles(e: Explanation, *extra: tuple[str, str]) -> list[Line2D]:
-    """What the lines and signs of a picture stand for.
-
-    Arguments:
-        e: the explanation, which knows what its paths are called.
-        extra: roles of more paths, and their names.
-    """
+    """What lines and signs of a picture stand for; `extra` are roles of more paths, and names."""
     factual, other = marks(e)
     named = [(factual.role, "the decision"), (other.role, other_name(e)), *extra]
     lines = [Line2D([], [], color=LIGHT[role], linewidth=4, label=name) for role, name in named]

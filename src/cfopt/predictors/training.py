@@ -158,12 +158,7 @@ class Quality:
 
 
 def assess(pipeline: Pipeline, contexts: Tensor, costs: Tensor) -> Quality:
-    """Compare a pipeline with true costs.
-
-    Arguments:
-        pipeline: predictor and problem.
-        contexts, costs: data that were not trained on, `(N, ...)` and `(N, n)`.
-    """
+    """Compare a pipeline with true costs of data that it has not seen: `(N, ...)` and `(N, n)`."""
     _check(contexts, costs, "contexts")
     with torch.no_grad(), pipeline.eval_mode():
         predicted = _predict(pipeline.predict, contexts)

@@ -132,12 +132,7 @@ class Arcs:
 def arcs_of_matrix(
     matrix: ArrayLike | Any, balance: ArrayLike
 ) -> tuple[Indices, Indices, int, int]:
-    """Tails, heads, source and target of a flow program `matrix @ y = balance`.
-
-    Arguments:
-        matrix: dense or `scipy.sparse`, `(nodes, arcs)`: +1 where an arc starts, -1 where it ends.
-        balance: 1 at the source, -1 at the target, else 0, `(nodes,)`.
-    """
+    """Tails, heads, source and target of a flow program, as `ShortestPath.from_matrix` takes it."""
     dense = matrix if scipy.sparse.issparse(matrix) else as_array("matrix", matrix)
     columns = scipy.sparse.csc_array(dense, dtype=np.float64)
     columns.eliminate_zeros()
@@ -196,14 +191,7 @@ class Walk(NamedTuple):
 def walk(
     arcs: Sequence[Sequence[int]], chosen: Iterable[int], start: int, goal: int, directed: bool
 ) -> Walk:
-    """Follow the chosen arcs for as long as there is one way on and no node comes twice.
-
-    Arguments:
-        arcs: the two nodes of each arc.
-        chosen: the numbers of the arcs that may be taken, each once.
-        start, goal: nodes.
-        directed: whether arcs lead from the first to the second node only.
-    """
+    """Follow chosen arcs, each once, while there is one way on and no node comes twice."""
     left, onward = set(chosen), defaultdict(set)
     for arc in left:
         for node in arcs[arc][:1] if directed else arcs[arc]:

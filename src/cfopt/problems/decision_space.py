@@ -42,11 +42,7 @@ class DecisionSpace:
         return self.decision_names if self.num_costs == self.num_columns else None
 
     def named(self, names: Sequence[str]) -> Self:
-        """The same problem with a name for each entry of a decision, for messages and pictures.
-
-        Arguments:
-            names: one name for each entry of a decision, all different.
-        """
+        """The same problem with a name for each entry of a decision, all different."""
         given = tuple(map(str, names))
         if isinstance(names, str) or len(given) != self.num_columns or len(set(given)) < len(given):
             raise InputError(
@@ -81,11 +77,7 @@ class DecisionSpace:
         return self.scene()
 
     def entries(self, names: Sequence[str] | None = None) -> tuple[Entry, ...]:
-        """The entries of a decision, for a scene.
-
-        Arguments:
-            names: what they are called; by default `decision_names`, or y0, y1 and so on.
-        """
+        """The entries of a decision; without names `decision_names`, or y0, y1 and so on."""
         called = names or self.decision_names or [f"y{j}" for j in range(self.num_columns)]
         return entries(called, *self.column_bounds(), self.integer_columns())
 

@@ -100,8 +100,6 @@ class ShortestPath(Problem):
         """A network from a networkx graph, directed or not; costs in the order of `graph.edges()`.
 
         Arguments:
-            graph: a graph of any of networkx's classes.
-            source, target: where paths start and end.
             coordinates: where nodes are drawn; by default what the nodes have as `pos`, or as `x`
                 and `y` (as OSMnx does).
         """

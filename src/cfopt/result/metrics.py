@@ -62,12 +62,7 @@ def latent_norm_deviation(explanation: Explanation) -> Tensor:
 
 
 def reconstruction_error(x: Tensor, model: GenerativeModel) -> Tensor:
-    """`|x - d(e(x))|^2`, an outlier score of contexts: `(B, ...) -> (B,)`.
-
-    Arguments:
-        x: contexts, such as an explanation's.
-        model: a generative model of plausible contexts.
-    """
+    """`|x - d(e(x))|^2`, an outlier score of contexts: `(B, ...) -> (B,)`."""
     return (x - _remade(x, model)).square().flatten(1).sum(1)
 
 
@@ -79,8 +74,6 @@ def decision_focused_error(x: Tensor, pipeline: Pipeline, model: GenerativeModel
     Adversarial changes vanish when they are reconstructed, and their decisions with them.
 
     Arguments:
-        x: contexts, such as an explanation's, `(B, ...)`.
-        pipeline: predictor and problem.
         model: a generative model, best a cost-aware one other than that of the search.
     """
     return pipeline.regret(_remade(x, model), pipeline.decide(x))

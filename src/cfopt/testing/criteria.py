@@ -34,11 +34,7 @@ class CriterionContract(ABC):
 
     @abstractmethod
     def criterion(self, alternative: Tensor) -> Criterion:
-        """The criterion, with settings that are not its defaults.
-
-        Arguments:
-            alternative: decisions to argue for, `(B, m)`, for a criterion that contrasts.
-        """
+        """The criterion for decisions to argue for, `(B, m)`, not with its default settings."""
 
     @abstractmethod
     def holds(self, best: Tensor, factual: Tensor, alternative: Tensor) -> Tensor:

@@ -237,9 +237,9 @@ def test_edges_have_the_names_of_their_nodes() -> None:
     assert problem.decision_names == ("a → b", "b → c (1)", "b → c (2)")
     assert problem.named(["x", "y", "z"]).decision_names == ("x", "y", "z")
     assert ShortestPath([(1, 2)], 1, 2, directed=False).decision_names == ("1 ↔ 2",)
-    assert problem.describe(np.array([1.0, 0, 1])) == "path a → b → c"
+    assert problem.describe(np.array([1.0, 0, 1])) == "a-b-b → c (2)-c"
     long = ShortestPath([(k, k + 1) for k in range(40)], 0, 40)
-    assert long.describe(np.ones(40)).startswith("path 0 → 1 → 2 → 3 → 4 → 5 → (29 more) → 35 →")
+    assert long.describe(np.ones(40)) == "the route by 0, 1, 2, 3 and 37 more"
 
 
 @pytest.mark.parametrize(

@@ -82,8 +82,10 @@ class DecisionSpace:
         return entries(called, *self.column_bounds(), self.integer_columns())
 
     def describe(self, decision: Array) -> str:
-        """A decision in a few words, for messages: by default its entries that are not 0."""
-        names = self.decision_names or [f"y{j}" for j in range(self.num_columns)]
+        """A decision in a few words, for messages: its route, or its entries that are not 0."""
+        names = self.cached_scene.names
+        if self.cached_scene.routes:
+            return self.cached_scene.name_of(decision)
         taken = np.flatnonzero(decision)
         shown = [
             names[j] if decision[j] == 1 else f"{names[j]} = {decision[j]:.4g}"

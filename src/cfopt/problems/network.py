@@ -25,8 +25,6 @@ Node = Hashable
 _FEW, _FEW_WITH_CYCLES = 100, 1000
 #: Numbers that a list of all paths may have.
 _LISTED_NUMBERS = 20_000_000
-#: How many nodes of a path a message shows.
-_SHOWN = 12
 
 
 @registry.problems.register
@@ -186,16 +184,6 @@ class ShortestPath(Problem):
     def telling_columns(self, decision: Tensor) -> Tensor:
         """The path's own edges: another path misses one of them."""
         return decision.nonzero().flatten()
-
-    def describe(self, decision: Array) -> str:
-        try:
-            visited = [str(node) for node in self.nodes_of(decision)]
-        except InputError:
-            return super().describe(decision)
-        if len(visited) > _SHOWN:
-            half = _SHOWN // 2
-            visited = [*visited[:half], f"({len(visited) - 2 * half} more)", *visited[-half:]]
-        return "path " + " → ".join(visited)
 
     def nodes_of(self, decision: Array) -> list[Node]:
         """The nodes of a path in their order, from source to target; InputError if it is none."""

@@ -58,25 +58,11 @@ class ProgressBar:
 
     def __init__(self, title: str, epochs: int, console: Console | None = None) -> None:
         require("A progress bar", "cli", "rich")
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
+        from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
         self._title = title
-        self._bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("epochs"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=console,
-        )
+        usual = Progress.get_default_columns()
+        self._bars = Progress(*usual, MofNCompleteColumn(), TimeElapsedColumn(), console=console)
         self._bar = self._bars.add_task(title, total=epochs)
 
     def __enter__(self) -> ProgressBar:

@@ -47,9 +47,7 @@ def fit(
             data if there are any.
     """
     examples = _Examples.of(contexts, costs, loss, "contexts")
-    held_out = None
-    if validation is not None:
-        held_out = _Examples.of(*validation, loss, "validation contexts")
+    held_out = validation and _Examples.of(*validation, loss, "validation contexts")
     if patience is not None and (held_out is None or patience < 1):
         raise InputError(
             "patience needs validation=(contexts, costs) to judge epochs by, and to be at least 1; "

@@ -8,22 +8,11 @@ from torch import Tensor
 from cfopt.engine.latent import norms
 from cfopt.errors import InputError
 from cfopt.generative.protocol import GenerativeModel, reconstruct
-from cfopt.pipeline import Pipeline, relative_regret
+from cfopt.pipeline import Pipeline
+from cfopt.pipeline import relative_regret as relative_regret
 from cfopt.pipeline.eval_mode import eval_mode
 from cfopt.question.plausibility import mean_norm
 from cfopt.result.explanation import Explanation
-
-__all__ = [
-    "decision_focused_error",
-    "explanation_loss",
-    "latent_norm_deviation",
-    "proximity_l1",
-    "proximity_l2",
-    "reconstruction_error",
-    "relative_regret",
-    "sparsity",
-    "validity",
-]
 
 #: Contexts that are reconstructed at once.
 _AT_ONCE = 256

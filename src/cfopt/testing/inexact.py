@@ -56,11 +56,9 @@ class InexactOracle(Problem):
 
     @property
     def num_columns(self) -> int:
-        """As the exact problem has."""
         return self.wrapped.num_columns
 
     def prices(self, costs: Tensor) -> Tensor:
-        """As the exact problem has them."""
         return self.wrapped.prices(costs)
 
     def optimise(self, prices: Array) -> Array:
@@ -96,7 +94,6 @@ class InexactOracle(Problem):
         return ["" if miss <= slack else "is not a decision of the solver" for miss in off]
 
     def list_decisions(self, limit: int) -> Array | None:
-        """The exact decisions, if they are to be listed."""
         return self.wrapped.list_decisions(limit) if self.listed else None
 
     def __repr__(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
@@ -50,7 +50,7 @@ class Case:
 
     pipeline: Pipeline
     contexts: Tensor
-    asked: dict[str, object] = field(default_factory=dict)
+    asked: Mapping[str, object] = field(default_factory=dict)
 
     @cached_property
     def samples(self) -> Tensor:
@@ -93,11 +93,9 @@ class Watched(Search):
         self.claims: list[Points] = []
 
     def refusal(self, task: Task) -> str:
-        """That of the search."""
         return self.search.refusal(task)
 
     def steps(self, task: Task) -> Iterator[Progress]:
-        """Those of the search."""
         if reason := self.search.refusal(task):
             raise RefusalError(reason)
         self.task = task

@@ -86,7 +86,8 @@ def solvers() -> list[dict[str, Any]]:
         problem = GridShortestPath(size, size)
         listed = Finite(problem.list_decisions(10_000))
         costs = np.random.default_rng(0).random((100, problem.num_costs))
-        rows.append(_race(f"grid {size}x{size}", listed, problem._sweep, "sweep", costs, 30))
+        problem._finite = None
+        rows.append(_race(f"grid {size}x{size}", listed, problem, "sweep", costs, 30))
     for count in (10, 16, 20, 25):
         problem = synthetic.knapsack(1, 5, count).problem
         assert isinstance(problem, Knapsack)

@@ -352,7 +352,7 @@ names = ["north", "south", "harbour"]"""
     change(example, grid, knapsack)
     problem = work_of(example).pipeline.problem
     assert problem.decision_names == tuple(orders)
-    assert problem.describe(np.array([0.0, 1, 1])) == "south, harbour"
+    assert problem.describe(np.array([0.0, 1, 1])) == "{south, harbour}"
     change(example, "pictures = 0", "pictures = 1")
     done = cf("explain", example)
     assert done.exit_code == 0, done.output

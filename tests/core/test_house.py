@@ -44,7 +44,7 @@ def test_the_package_can_be_used_without_its_extras() -> None:
         "except cfopt.MissingExtraError as error: print(len(e), error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "1 The synthetic data come from PyEPO" in done.stdout
+    assert "1 Synthetic data needs pyepo" in done.stdout
     assert "pip install 'cfopt[pyepo]'" in done.stdout
 
 

@@ -10,7 +10,7 @@ import torch
 import cfopt
 from cfopt._typing import Array
 from cfopt.problems import MILP, Oracle
-from cfopt.problems.returned import Returned
+from cfopt.problems.oracle import Returned
 
 
 def on_the_ball(costs: Array) -> Array:

@@ -16,13 +16,13 @@ from tests.pipelines import asking, normal
 
 import cfopt
 from cfopt.datasets import Terrain
-from cfopt.drawing.palette import CHANGE
+from cfopt.drawing.palette import CHANGE, LIGHT
 from cfopt.drawing.pixels import magnification
 from cfopt.engine.latent import Codes
 from cfopt.errors import InputError
 from cfopt.exact.certificate import Clash
 from cfopt.plots import plot_gallery, plot_naive_and_plausible
-from cfopt.plots.style import ALTERNATIVE, FACTUAL, OBSTACLES, THIRD
+from cfopt.plots.style import ALTERNATIVE, FACTUAL, OBSTACLES
 from cfopt.problems import TerrainShortestPath
 from cfopt.result.status import Status
 
@@ -274,11 +274,11 @@ def test_a_third_path_that_wins_is_shown_as_such(e: cfopt.Explanation) -> None:
     third = third.reshape(1, -1)
     one = replace(_ended(e, Status.BEST_EFFORT), decision=third)
     axes = one.plot().axes[1]
-    (walk,) = _lines(axes, THIRD)
+    (walk,) = _lines(axes, LIGHT["third"])
     _assert_connects(walk, problem, third[0])
     widths = {to_hex(line.get_color()): line.get_linewidth() for line in axes.lines}
-    assert widths[THIRD.lower()] > widths[ALTERNATIVE.lower()]
-    assert not _lines(e[0].plot().axes[1], THIRD)
+    assert widths[LIGHT["third"].lower()] > widths[ALTERNATIVE.lower()]
+    assert not _lines(e[0].plot().axes[1], LIGHT["third"])
 
 
 def test_without_an_alternative_the_picture_shows_what_is_best_then(e: cfopt.Explanation) -> None:

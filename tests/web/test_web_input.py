@@ -102,7 +102,7 @@ def _wish(alternative: Any, pipeline: str = "grid", **more: Any) -> dict[str, An
         (_wish([]), 422, ""),
         (_wish([1] * 39), 422, "40"),
         (_wish([1] * 40), 422, "Absolute needs a feasible alternative"),
-        (_wish([0.5] * 40), 422, "is not a path: some arcs are neither taken nor left out"),
+        (_wish([0.5] * 40), 422, "is not a path: 'A-B' is 0.5, but an edge is taken"),
         (_wish({"path": [[0, 0], [4, 4]]}), 422, "there is no arc from [0, 0] to [4, 4]"),
         (_wish({"path": [[0, 0], [0, 1]]}), 422, "The path needs to end at [4, 4], got [0, 1]"),
         (_wish({"path": [[0, 0], [0, 5]]}), 422, "The path leaves the map at [0, 5]"),

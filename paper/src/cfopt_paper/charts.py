@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
 
-from cfopt.plots.style import ALTERNATIVE, DASHED, FACTUAL, INK, OBSTACLES, QUIET, canvas, chart
+from cfopt.drawing.mpl import DASHED, INK, QUIET, chart
+from cfopt.plots.style import ALTERNATIVE, FACTUAL, OBSTACLES, canvas
 
 #: One colour for each search, everywhere.
 MDMM, DEFAULT, PAPER = FACTUAL, ALTERNATIVE, QUIET

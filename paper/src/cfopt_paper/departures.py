@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from cfopt import Counting
-from cfopt.plots.style import DASHED, INK, QUIET
+from cfopt.drawing.mpl import DASHED, INK, QUIET
 from cfopt_paper.charts import COLOURS, panels
 from cfopt_paper.experiment import Experiment
 from cfopt_paper.job import Job

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import mannwhitneyu
 
-from cfopt.plots.style import INK
+from cfopt.drawing.mpl import INK
 from cfopt_paper.charts import DEFAULT, MDMM, PAPER, panels
 from cfopt_paper.experiment import Experiment
 from cfopt_paper.job import Job

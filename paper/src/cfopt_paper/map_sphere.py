@@ -11,7 +11,8 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from cfopt.plots.style import INK, OBSTACLES
+from cfopt.drawing.mpl import INK
+from cfopt.plots.style import OBSTACLES
 from cfopt.question.plausibility import encoded_mass, mean_norm
 from cfopt_paper.charts import DEFAULT, MDMM, Sweep, panels
 from cfopt_paper.experiment import Experiment

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from cfopt.plots.style import DASHED, INK, QUIET
+from cfopt.drawing.mpl import DASHED, INK, QUIET
 from cfopt_paper.charts import PAPER, Sweep
 
 _DOTTED = (0, (1, 1.2))

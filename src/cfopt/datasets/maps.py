@@ -78,8 +78,7 @@ class Maps:
     def contexts(self, rows: Rows = slice(None)) -> Tensor:
         """The images as a predictor reads them: float32 in [0, 1], `(B, 3, H, W)`.
 
-        Arguments:
-            rows: the maps to take; all of them take four times the memory of `images`.
+        Those of all maps take four times the memory of `images`.
         """
         return self[rows].images.to(torch.float32) / 255
 

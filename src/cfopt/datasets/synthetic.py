@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cfopt.errors import MissingExtraError
+from cfopt.extras import require
 from cfopt.problems import GridShortestPath, Knapsack, Problem
 
 
@@ -75,10 +75,7 @@ def _tensor(array: Any) -> Tensor:
 
 
 def _pyepo() -> Any:
-    try:
-        import pyepo.data
-    except ImportError as error:
-        raise MissingExtraError(
-            "The synthetic data come from PyEPO. Install it with: pip install 'cfopt[pyepo]'"
-        ) from error
+    require("Synthetic data", "pyepo", "pyepo")
+    import pyepo.data
+
     return pyepo.data

@@ -1,4 +1,4 @@
-"""The few SVG elements that pictures are drawn with; every text is escaped here."""
+"""The few SVG elements that pictures are drawn with, every text escaped, and where texts fit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from unicodedata import combining, east_asian_width
 
 from markupsafe import Markup, escape
+
+from cfopt.problems.routes import Network
 
 #: Widths of letters as fractions of the font's size, in the widest of the usual fonts.
 _NARROW, _USUAL, _BROAD, _FULL = 0.42, 0.64, 0.84, 1.0
@@ -84,6 +86,29 @@ def fitted(words: str, size: float, room: float) -> str:
     while words and breadth(words + "…", size) > room:
         words = words[:-1]
     return words.rstrip() + "…"
+
+
+def half_width(scene: Network, place: int, font: float) -> float:
+    """Half the room that the name of a place takes, in a font of this size."""
+    return breadth(scene.places[place], font) / 2
+
+
+def readable(scene: Network, step: float, font: float) -> list[int]:
+    """Start and goal, then the places whose names, in a font of this size, cover no other name.
+
+    Places at a distance of 1 are drawn one step apart.
+    """
+    ends = [place for place in (scene.start, scene.goal) if place is not None]
+    kept: list[int] = []
+    for place in dict.fromkeys([*ends, *(() if scene.crowded else range(len(scene.places)))]):
+        (x, y), half = scene.positions[place], half_width(scene, place, font)
+        covered = (
+            abs(x - u) * step <= half + half_width(scene, other, font) and abs(y - v) * step <= font
+            for other, (u, v) in ((other, scene.positions[other]) for other in kept)
+        )
+        if not any(covered):
+            kept.append(place)
+    return kept
 
 
 def image(uri: str, x: float, y: float, width: float, height: float) -> str:

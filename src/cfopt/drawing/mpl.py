@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
 from cfopt._typing import Array
-from cfopt.drawing.labels import readable
+from cfopt.drawing.elements import readable
 from cfopt.drawing.palette import CHANGE, LIGHT, SHADES
 from cfopt.drawing.panel import Line, Panel
 from cfopt.problems.routes import Cells, Network
@@ -166,8 +166,7 @@ def draw_routes(axes: Axes, scene: Cells, strong: Line, *weak: Line, size: float
     """Paths on a map, one in the foreground and thin ones, with start and goal.
 
     Arguments:
-        axes: where to draw, in the coordinates of the cells.
-        scene: the map.
+        axes, scene: the map, and where to draw in the coordinates of its cells.
         strong: the path in the foreground.
         weak: those to compare it with, dashed.
         size: the size of lines and marks; 1 for a panel of 3.5 inches.

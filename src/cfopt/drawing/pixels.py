@@ -32,12 +32,7 @@ def change_size(before: Tensor, after: Tensor) -> Array:
 
 
 def change_over_map(before: Tensor, after: Tensor, full: float) -> Array:
-    """The change in colour over a pale grey map: `(C, H, W) -> (H, W, 3)`.
-
-    Arguments:
-        before, after: the two images.
-        full: the size of a change that is shown in full colour, > 0.
-    """
+    """The change, in full colour from a size `full` > 0 on, over a pale map: `-> (H, W, 3)`."""
     grey = 0.72 + 0.28 * pixels(before) @ np.array([0.299, 0.587, 0.114])
     fraction = np.clip(change_size(before, after) / full, 0, 1)[..., None]
     colour = np.array(list(bytes.fromhex(CHANGE.removeprefix("#")))) / 255
@@ -62,13 +57,7 @@ def magnification(before: Tensor, after: Tensor) -> float:
 
 
 def encoded(image: Image.Image, kind: str, **options: Any) -> str:
-    """An image in base64.
-
-    Arguments:
-        image: the image.
-        kind: "png" or "jpeg".
-        options: Pillow's options for that format.
-    """
+    """An image in base64, as "png" or "jpeg" with Pillow's options for it."""
     file = BytesIO()
     image.save(file, kind, **options)
     return base64.b64encode(file.getvalue()).decode("ascii")

@@ -16,7 +16,6 @@ from markupsafe import Markup
 from cfopt._typing import Array
 from cfopt.drawing import elements as svg
 from cfopt.drawing.bars import draw_bars
-from cfopt.drawing.labels import half_width, readable
 from cfopt.drawing.palette import SHADES
 from cfopt.drawing.panel import Line, Panel
 from cfopt.problems.lattice import column_letters
@@ -105,8 +104,8 @@ class _Plan:
         if scene.lattice is None:
             most = max(_MOST, _CROWDED * math.sqrt(len(scene.places)))
             self._step = min(self._step, most / max(across, down, 1.0))
-        self._labelled = set(readable(scene, self._step, _FONT)) if self._beside else set()
-        half = max((half_width(scene, k, _FONT) for k in self._labelled), default=0.0)
+        self._labelled = set(svg.readable(scene, self._step, _FONT)) if self._beside else set()
+        half = max((svg.half_width(scene, k, _FONT) for k in self._labelled), default=0.0)
         small = _TINY if scene.crowded and not scene.ruled else _SMALL
         self._radius = _NAMED if self._inside else small
         self._edge = _RULER if scene.ruled else 0

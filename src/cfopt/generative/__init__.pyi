@@ -2,13 +2,12 @@ from .cost_aware import Terms as Terms
 from .cost_aware import divergence as divergence
 from .cost_aware import terms as terms
 from .pca import PCA as PCA
+from .progress import Batch as Batch
+from .progress import Epoch as Epoch
 from .progress import ProgressBar as ProgressBar
 from .protocol import GenerativeModel as GenerativeModel
 from .protocol import check_generative as check_generative
 from .protocol import reconstruct as reconstruct
-from .published import load_published as load_published
-from .reports import Batch as Batch
-from .reports import Epoch as Epoch
 from .tabular import TabularVAE as TabularVAE
 from .training import Training as Training
 from .training import active_latents as active_latents
@@ -17,3 +16,4 @@ from .vae import VAE as VAE
 from .vae import CompactVAE as CompactVAE
 from .vae import ConvolutionalVAE as ConvolutionalVAE
 from .vae import Gaussian as Gaussian
+from .vae import load_published as load_published

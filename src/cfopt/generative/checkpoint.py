@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from cfopt.errors import InputError
-from cfopt.generative.reports import Epoch
+from cfopt.generative.progress import Epoch
 from cfopt.storage import weights
 
 
@@ -102,18 +102,14 @@ class Checkpoint:
         for name, ours in self._settings.items():
             then = theirs.get(name)
             if isinstance(ours, dict) and isinstance(then, dict):
-                for key in sorted(ours.keys() | then.keys()):
-                    yield from _change(key, then.get(key), ours.get(key))
-            else:
-                yield from _change(name, then, ours)
+                changed = [key for key in ours | then if ours.get(key) != then.get(key)]
+                for key in sorted(changed):
+                    yield f"{key} was {then.get(key)}, is {ours.get(key)}"
+            elif then != ours:
+                yield f"{name} was {then}, is {ours}"
         for name, digest in self._digests.items():
             if theirs.get(name) != digest:
                 yield f"other {name}"
-
-
-def _change(name: str, then: object, now: object) -> Iterator[str]:
-    if then != now:
-        yield f"{name} was {then}, is {now}"
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

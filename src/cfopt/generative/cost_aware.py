@@ -52,8 +52,6 @@ def terms(
     """The terms for a batch of contexts, by one sample of the code that all of them share.
 
     Arguments:
-        vae: the model.
-        x: contexts, `(B, ...)`.
         predictor: phi, if costs count.
         costs: `phi(x)` where it is known already, `(B, n)`.
         generator: the random numbers of the sample.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from cfopt import registry
 from cfopt.errors import InputError
-from cfopt.generative.inputs import check_codes, check_contexts
+from cfopt.generative.coded_module import CodedModule
 from cfopt.pipeline.images import as_floats
 
 #: Up to so many rows or features, the components are exact.
@@ -25,7 +24,7 @@ _SPARE, _PASSES = 16, 8
 
 
 @registry.generative_models.register
-class PCA(nn.Module):
+class PCA(CodedModule):
     """Codes along the principal components, scaled so that each has variance 1, as in the prior.
 
         encode(x) = components (x - mean) / spread,  decode(z) = mean + components' (spread z)
@@ -42,8 +41,7 @@ class PCA(nn.Module):
     spread: Tensor
 
     def __init__(self, context_shape: tuple[int, ...], latent_dim: int) -> None:
-        super().__init__()
-        self.context_shape, self.latent_dim = tuple(context_shape), latent_dim
+        super().__init__(context_shape, latent_dim, context_shape=list(context_shape))
         size = torch.Size(self.context_shape).numel()
         if not isinstance(latent_dim, int) or not 1 <= latent_dim <= size:
             raise InputError(
@@ -94,24 +92,16 @@ class PCA(nn.Module):
         model.spread.copy_(spread)
         return model.to(contexts.device).eval()
 
-    def settings(self) -> dict[str, Any]:
-        """The arguments that rebuild this model, without its components."""
-        return {"context_shape": list(self.context_shape), "latent_dim": self.latent_dim}
-
     def encode(self, x: Tensor) -> Tensor:
         """The code of each context: `(B, ...) -> (B, n)`."""
-        check_contexts(self, x, self.context_shape, self.mean.dtype)
+        self.check_contexts(x)
         return (x.flatten(1) - self.mean) @ self.components.T / self.spread
 
     def decode(self, z: Tensor) -> Tensor:
         """The context of each code: `(B, n) -> (B, ...)`."""
-        check_codes(self, z, self.latent_dim)
+        self.check_codes(z)
         x = self.mean + (z * self.spread) @ self.components
         return x.reshape(len(z), *self.context_shape)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The reconstruction of each context."""
-        return self.decode(self.encode(x))
 
 
 class _Centred:

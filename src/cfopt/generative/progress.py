@@ -1,14 +1,47 @@
-"""A progress bar for the training of a VAE."""
+"""What is reported of training while it runs, and a progress bar that shows it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cfopt.extras import require
-from cfopt.generative.reports import Batch, Epoch
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """The result of an epoch; means over rows.
+
+    Arguments:
+        number: the number of the epoch, from 1.
+        loss: the loss on the training data.
+        validation: the loss on the validation data, with the full weight of the divergence.
+        reconstruction: the squared error on the validation data.
+        divergence: the divergence on the validation data.
+        costs: squared error of their predicted costs; 0 where costs do not count.
+        active: how many latents carry information.
+    """
+
+    number: int
+    loss: float
+    validation: float
+    reconstruction: float
+    divergence: float
+    costs: float
+    active: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A report of running training: how many contexts of the epoch are done."""
+
+    epoch: int
+    done: int
+    total: int
+    loss: float
 
 
 class ProgressBar:
@@ -25,25 +58,11 @@ class ProgressBar:
 
     def __init__(self, title: str, epochs: int, console: Console | None = None) -> None:
         require("A progress bar", "cli", "rich")
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
+        from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
         self._title = title
-        self._bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("epochs"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=console,
-        )
+        usual = Progress.get_default_columns()
+        self._bars = Progress(*usual, MofNCompleteColumn(), TimeElapsedColumn(), console=console)
         self._bar = self._bars.add_task(title, total=epochs)
 
     def __enter__(self) -> ProgressBar:

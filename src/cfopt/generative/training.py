@@ -15,7 +15,7 @@ from torch import Tensor
 from cfopt.errors import InputError
 from cfopt.generative.checkpoint import Checkpoint, Snapshot
 from cfopt.generative.cost_aware import Terms
-from cfopt.generative.reports import Batch, Epoch
+from cfopt.generative.progress import Batch, Epoch
 from cfopt.generative.samples import Samples
 from cfopt.generative.vae import VAE
 from cfopt.pipeline import Predictor

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from cfopt import registry
 from cfopt.errors import InputError
-from cfopt.generative.inputs import check_codes, check_contexts
+from cfopt.generative.coded_module import CodedModule
+from cfopt.storage.weights import read
+
+#: What a layer is called in the authors' network, and here; others have the same name.
+_RENAMED = {
+    "encoder.fc21": "encoder.heads.fc21",
+    "encoder.fc22": "encoder.heads.fc22",
+    "decoder.fc1": "decoder.fc10",
+    "decoder.fc2": "decoder.fc20",
+    **{f"decoder.conv{k}": f"decoder.deconv{k}" for k in (1, 2, 3, 4)},
+}
 
 
 class Gaussian(NamedTuple):
@@ -28,37 +40,16 @@ class Gaussian(NamedTuple):
         return self.mean + (0.5 * self.log_variance).exp() * noise.to(self.mean.device)
 
 
-class VAE(nn.Module):
-    """A generative model with prior N(0, I) and a decoder of unit variance.
-
-    Arguments:
-        context_shape: the shape of one context.
-        latent_dim: the size of a code.
-        settings: the other arguments that rebuild the model.
-    """
-
-    #: The least and the largest value of a context; None for any.
-    value_range: ClassVar[tuple[float, float] | None] = None
+class VAE(CodedModule):
+    """A generative model with prior N(0, I) and a decoder of unit variance."""
 
     encoder: nn.Module
     decoder: nn.Module
 
-    def __init__(self, context_shape: tuple[int, ...], latent_dim: int, **settings: Any) -> None:
-        super().__init__()
+    def __init__(self, shape: tuple[int, ...], latent_dim: int, **settings: Any) -> None:
+        super().__init__(shape, latent_dim, **settings)
         if not isinstance(latent_dim, int) or latent_dim < 1:
             raise InputError(f"A VAE needs a whole latent_dim of at least 1, got {latent_dim}.")
-        self.context_shape = tuple(context_shape)
-        self.latent_dim = latent_dim
-        self._settings = {"latent_dim": latent_dim, **settings}
-
-    def settings(self) -> dict[str, Any]:
-        """The arguments that rebuild this model."""
-        return dict(self._settings)
-
-    def check_contexts(self, x: Tensor) -> None:
-        """Raise InputError unless this model was built for such contexts, `(B, ...)`."""
-        dtype = next(self.parameters()).dtype
-        check_contexts(self, x, self.context_shape, dtype, self.value_range)
 
     def distribution(self, x: Tensor) -> Gaussian:
         """The codes that a context may have: `(B, ...) -> (B, n), (B, n)`."""
@@ -72,17 +63,13 @@ class VAE(nn.Module):
 
     def decode(self, z: Tensor) -> Tensor:
         """The mean context of each code: `(B, n) -> (B, ...)`."""
-        check_codes(self, z, self.latent_dim)
+        self.check_codes(z)
         x: Tensor = self.decoder(z)
         return x
 
     def squared_error(self, x: Tensor, decoded: Tensor) -> Tensor:
         """`|x - d(z)|^2` of each row, `(B,)`."""
         return (x - decoded).square().flatten(1).sum(1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The reconstruction of each context, by its mean code."""
-        return self.decode(self.encode(x))
 
     def _seen(self, x: Tensor) -> Tensor:
         """Contexts as the encoder sees them."""
@@ -110,34 +97,38 @@ class ConvolutionalVAE(VAE):
                 f"16, got {height} x {width}. Pad or resize the images."
             )
         rows, cols = height // 16, width // 16
-        self.encoder = _Stages(
-            conv1=nn.Conv2d(3, 32, 4, 2, 1),
-            relu1=nn.ReLU(),
-            conv2=nn.Conv2d(32, 64, 4, 2, 1),
-            relu2=nn.ReLU(),
-            conv3=nn.Conv2d(64, 128, 4, 2, 1),
-            relu3=nn.ReLU(),
-            conv4=nn.Conv2d(128, 256, 4, 2, 1),
-            relu4=nn.ReLU(),
-            flatten=nn.Flatten(),
-            fc1=nn.Linear(256 * rows * cols, 512),
-            relu5=nn.ReLU(),
-            heads=_Heads(512, latent_dim),
+        self.encoder = nn.Sequential(
+            OrderedDict(
+                conv1=nn.Conv2d(3, 32, 4, 2, 1),
+                relu1=nn.ReLU(),
+                conv2=nn.Conv2d(32, 64, 4, 2, 1),
+                relu2=nn.ReLU(),
+                conv3=nn.Conv2d(64, 128, 4, 2, 1),
+                relu3=nn.ReLU(),
+                conv4=nn.Conv2d(128, 256, 4, 2, 1),
+                relu4=nn.ReLU(),
+                flatten=nn.Flatten(),
+                fc1=nn.Linear(256 * rows * cols, 512),
+                relu5=nn.ReLU(),
+                heads=_Heads(512, latent_dim),
+            )
         )
-        self.decoder = _Stages(
-            fc10=nn.Linear(latent_dim, 512),
-            relu1=nn.ReLU(),
-            fc20=nn.Linear(512, 256 * rows * cols),
-            relu2=nn.ReLU(),
-            unflatten=nn.Unflatten(1, (256, rows, cols)),
-            deconv1=nn.ConvTranspose2d(256, 128, 4, 2, 1),
-            relu3=nn.ReLU(),
-            deconv2=nn.ConvTranspose2d(128, 64, 4, 2, 1),
-            relu4=nn.ReLU(),
-            deconv3=nn.ConvTranspose2d(64, 32, 4, 2, 1),
-            relu5=nn.ReLU(),
-            deconv4=nn.ConvTranspose2d(32, 3, 4, 2, 1),
-            sigmoid=nn.Sigmoid(),
+        self.decoder = nn.Sequential(
+            OrderedDict(
+                fc10=nn.Linear(latent_dim, 512),
+                relu1=nn.ReLU(),
+                fc20=nn.Linear(512, 256 * rows * cols),
+                relu2=nn.ReLU(),
+                unflatten=nn.Unflatten(1, (256, rows, cols)),
+                deconv1=nn.ConvTranspose2d(256, 128, 4, 2, 1),
+                relu3=nn.ReLU(),
+                deconv2=nn.ConvTranspose2d(128, 64, 4, 2, 1),
+                relu4=nn.ReLU(),
+                deconv3=nn.ConvTranspose2d(64, 32, 4, 2, 1),
+                relu5=nn.ReLU(),
+                deconv4=nn.ConvTranspose2d(32, 3, 4, 2, 1),
+                sigmoid=nn.Sigmoid(),
+            )
         )
 
 
@@ -198,15 +189,6 @@ class CompactVAE(VAE):
         )
 
 
-class _Stages(nn.Sequential):
-    """Layers in turn, each with the name that the paper gives it."""
-
-    def __init__(self, **stages: nn.Module) -> None:
-        super().__init__()
-        for name, stage in stages.items():
-            self.add_module(name, stage)
-
-
 class _Heads(nn.Module):
     """The two last layers of the paper's encoder: mean and logarithm of the variance."""
 
@@ -217,3 +199,40 @@ class _Heads(nn.Module):
 
     def forward(self, seen: Tensor) -> Tensor:
         return torch.cat([self.fc21(seen), self.fc22(seen)], dim=1)
+
+
+def load_published(path: str | Path, height: int = 96, width: int = 96) -> ConvolutionalVAE:
+    """The paper's VAE with weights of the authors' own network, in eval mode.
+
+    The authors' file is a PyTorch one. cfopt reads safetensors only; convert it once with
+
+        state = torch.load("vae.pth", weights_only=True)
+        safetensors.torch.save_file(state, "vae.safetensors")
+
+    Arguments:
+        path: the converted file.
+        height, width: the size of the images; the authors' are 96 x 96.
+    """
+    stored, _ = read(path)
+    tensors = {}
+    for name, value in stored.items():
+        layer, _, kind = name.rpartition(".")
+        tensors[f"{_RENAMED.get(layer, layer)}.{kind}"] = value
+    mean = tensors.get("encoder.heads.fc21.weight")
+    if mean is None or mean.ndim != 2:
+        raise InputError(
+            f"{path} needs the weights of the paper's VAE, with encoder.fc21.weight among them; "
+            f"got {', '.join(sorted(stored)[:6]) or 'nothing'}. Save the state dict of the whole "
+            "network."
+        )
+    # Forked: first weights are drawn at random, and the caller's random numbers stay as they are.
+    with torch.random.fork_rng(devices=[]):
+        model = ConvolutionalVAE(len(mean), height, width)
+    try:
+        model.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise InputError(
+            f"The weights in {path} do not fit the paper's VAE for images of {height} x {width}: "
+            f"{error}"
+        ) from error
+    return model.eval()

@@ -48,12 +48,7 @@ def load_predictor(folder: Path = FOLDER) -> nn.Module:
 
 
 def load_terrain(maps: int = 300, folder: Path = FOLDER) -> TerrainModels:
-    """The shipped terrain pipeline with its VAEs and test maps; works offline.
-
-    Arguments:
-        maps: how many test maps.
-        folder: the folder of the weights; that of the package by default.
-    """
+    """The shipped terrain pipeline with its VAEs and so many test maps; works offline."""
     tests = Terrain().generate(maps, seed=TEST_SEED)
     plain, aware = (
         load_module(folder / VAES[alpha], {"CompactVAE": CompactVAE}) for alpha in (0.0, 2.0)

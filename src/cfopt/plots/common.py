@@ -8,10 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from cfopt.drawing.mpl import INK
 from cfopt.drawing.panel import Line, has_maps, scene_of
 from cfopt.errors import InputError
 from cfopt.exact.certificate import Clash
-from cfopt.plots.style import INK
 from cfopt.problems.routes import Cells
 from cfopt.problems.sense import Sense
 from cfopt.result.explanation import Explanation
@@ -63,12 +63,7 @@ def obstacles(clash: Clash) -> list[Line]:
 
 
 def map_scene(e: Explanation, name: str) -> Cells:
-    """The map that an explanation of images is about.
-
-    Arguments:
-        e: the explanation.
-        name: the name of the caller, for the error.
-    """
+    """The map that an explanation of images is about; `name` is the caller, for the error."""
     scene = scene_of(e)
     if not has_maps(e) or not isinstance(scene, Cells):
         problem = "no problem" if e.problem is None else type(e.problem).__name__
@@ -85,6 +80,12 @@ def height_ratio(scene: Cells) -> float:
     """How high a panel is beside its width; long maps leave some of it empty."""
     rows, cols = scene.size
     return min(max(rows / cols, 0.5), 1.6)
+
+
+def caption(axes: Axes, title: str, detail: str, size: float) -> None:
+    """A bold title above a panel, and a detail in smaller letters below it."""
+    axes.set_title(title, fontsize=size, fontweight="bold", color=INK)
+    axes.set_xlabel(detail, fontsize=0.9 * size, color=INK)
 
 
 def reasons(axes: Axes, clash: Clash) -> None:

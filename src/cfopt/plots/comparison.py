@@ -8,19 +8,19 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from cfopt.drawing.mpl import draw_image, draw_routes
+from cfopt.drawing.mpl import INK, draw_image, draw_routes
 from cfopt.drawing.panel import marks, winner_first
 from cfopt.drawing.pixels import change_size, magnification, magnified, pixels
 from cfopt.errors import InputError
-from cfopt.plots.common import finish, height_ratio, map_scene, refuse_rejected
+from cfopt.plots.common import caption, finish, height_ratio, map_scene, refuse_rejected
 from cfopt.plots.map_explanation import legend_handles, values
-from cfopt.plots.style import INK, canvas
+from cfopt.plots.style import canvas
 from cfopt.problems.base import same_decision
 from cfopt.result.explanation import Explanation
 from cfopt.result.wording import question
 
-#: Lines and signs, compared with those of a large panel.
-_SIZE = 0.7
+#: Lines and signs, compared with those of a large panel; the size of titles.
+_SIZE, _TITLE = 0.7, 12
 
 
 def plot_naive_and_plausible(
@@ -51,7 +51,7 @@ def plot_naive_and_plausible(
     # Without an alternative to argue for, each answer has a rival of its own.
     rivals = [other] if naive.criterion.contrasts else []
     draw_routes(origin, scene, factual, *rivals, size=_SIZE)
-    _caption(origin, "The map", values(naive, "costs_before"))
+    caption(origin, "The map", values(naive, "costs_before"), _TITLE)
     _draw_answer(naive, "Naive", panels[0], panels[1])
     _draw_answer(plausible, "Plausible", panels[2], panels[3])
     third = any(winner_first(e)[0].role == "third" for e in (naive, plausible))
@@ -66,20 +66,16 @@ def _draw_answer(e: Explanation, name: str, left: Axes, right: Axes) -> None:
     draw_image(left, scene, pixels(e.x[0]))
     draw_routes(left, scene, *winner_first(e)[:1], size=_SIZE)
     title = f"{name} explanation" if e.valid[0] else f"{name}: {e.status[0]}"
-    _caption(left, title, f"distance {e.distance[0]:.3g}\n{values(e, 'costs')}")
+    caption(left, title, f"distance {e.distance[0]:.3g}\n{values(e, 'costs')}", _TITLE)
     factor = magnification(e.x0[0], e.x[0])
     draw_image(right, scene, magnified(e.x0[0], e.x[0], factor))
     largest = float(change_size(e.x0[0], e.x[0]).max())
-    _caption(
+    caption(
         right,
         f"What it changes, times {factor:g}",
         f"grey is unchanged; the largest change\nis {100 * largest:.2g}% of a colour's range",
+        _TITLE,
     )
-
-
-def _caption(axes: Axes, title: str, detail: str) -> None:
-    axes.set_title(title, fontsize=12, fontweight="bold", color=INK)
-    axes.set_xlabel(detail, fontsize=10.5, color=INK)
 
 
 def _check(naive: Explanation, plausible: Explanation) -> None:

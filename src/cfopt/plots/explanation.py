@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from cfopt.drawing.mpl import draw
+from cfopt.drawing.mpl import COSTS, INK, QUIET, chart, draw
 from cfopt.drawing.palette import LIGHT
 from cfopt.drawing.panel import Panel, has_maps, marks, price_range, prices, scene_of
 from cfopt.exact.certificate import Clash
@@ -27,7 +27,7 @@ from cfopt.plots.common import (
     verdict,
 )
 from cfopt.plots.map_explanation import draw_map_explanation
-from cfopt.plots.style import ALTERNATIVE, BAR, COSTS, FACTUAL, INK, QUIET, canvas, chart
+from cfopt.plots.style import ALTERNATIVE, BAR, FACTUAL, canvas
 from cfopt.result.explanation import Explanation
 from cfopt.result.wording import question
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from cfopt.drawing.mpl import draw_image, draw_routes
+from cfopt.drawing.mpl import INK, draw_image, draw_routes
 from cfopt.drawing.panel import chosen_elsewhere, marks, winner_first
 from cfopt.drawing.pixels import pixels
 from cfopt.errors import InputError
-from cfopt.plots.common import finish, height_ratio, map_scene, refuse_rejected
+from cfopt.plots.common import caption, finish, height_ratio, map_scene, refuse_rejected
 from cfopt.plots.map_explanation import legend_handles, values
-from cfopt.plots.style import INK, canvas
+from cfopt.plots.style import canvas
 from cfopt.result.explanation import Explanation
 from cfopt.result.wording import question
 
@@ -56,17 +55,12 @@ def plot_gallery(explanations: Explanation, path: str | Path | None = None) -> F
         one = e[row]
         draw_image(before, scene, pixels(one.x0[0]))
         draw_routes(before, scene, *marks(one), size=0.75)
-        _caption(before, f"Row {e.label(row)}, before", values(one, "costs_before"))
+        caption(before, f"Row {e.label(row)}, before", values(one, "costs_before"), 10)
         draw_image(after, scene, pixels(one.x[0]))
         draw_routes(after, scene, *winner_first(one), size=0.75)
         how_far = f"After: {one.status[0]}, distance {one.distance[0]:.3g}"
-        _caption(after, how_far, values(one, "costs"))
+        caption(after, how_far, values(one, "costs"), 10)
     third = any(chosen_elsewhere(e[row]) for row in range(len(e)))
     handles = legend_handles(e, *([("third", "what is chosen after")] if third else []))
     figure.legend(handles=handles, loc="lower left", ncols=3 * pairs, frameon=False, fontsize=10)
     return finish(figure, path)
-
-
-def _caption(axes: Axes, title: str, detail: str) -> None:
-    axes.set_title(title, fontsize=10, fontweight="bold", color=INK)
-    axes.set_xlabel(detail, fontsize=9, color=INK)

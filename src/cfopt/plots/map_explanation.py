@@ -12,7 +12,18 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from cfopt.drawing.mpl import draw_costs, draw_image, draw_routes, end_mark
+from cfopt.drawing.mpl import (
+    CHANGES,
+    COSTS,
+    DASHED,
+    INK,
+    QUIET,
+    bare,
+    draw_costs,
+    draw_image,
+    draw_routes,
+    end_mark,
+)
 from cfopt.drawing.palette import LIGHT
 from cfopt.drawing.panel import (
     chosen_elsewhere,
@@ -35,7 +46,7 @@ from cfopt.plots.common import (
     value_verb,
     verdict,
 )
-from cfopt.plots.style import CHANGES, COSTS, DASHED, INK, QUIET, bare, canvas
+from cfopt.plots.style import canvas
 from cfopt.result.explanation import Explanation
 from cfopt.result.status import Status
 from cfopt.result.wording import question
@@ -82,12 +93,7 @@ def draw_map_explanation(e: Explanation) -> Figure:
 
 
 def legend_handles(e: Explanation, *extra: tuple[str, str]) -> list[Line2D]:
-    """What the lines and signs of a picture stand for.
-
-    Arguments:
-        e: the explanation, which knows what its paths are called.
-        extra: roles of more paths, and their names.
-    """
+    """What lines and signs of a picture stand for; `extra` are roles of more paths, and names."""
     factual, other = marks(e)
     named = [(factual.role, "the decision"), (other.role, other_name(e)), *extra]
     lines = [Line2D([], [], color=LIGHT[role], linewidth=4, label=name) for role, name in named]

@@ -8,31 +8,11 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from cfopt.drawing.mpl import CHANGES, COSTS, DASHED, INK, QUIET, bare, chart
 from cfopt.drawing.palette import LIGHT
 
-__all__ = [
-    "ALTERNATIVE",
-    "BAR",
-    "CHANGES",
-    "COSTS",
-    "DASHED",
-    "FACTUAL",
-    "INK",
-    "OBSTACLES",
-    "QUIET",
-    "THIRD",
-    "bare",
-    "canvas",
-    "chart",
-]
-
-FACTUAL, ALTERNATIVE = LIGHT["factual"], LIGHT["other"]
+FACTUAL, ALTERNATIVE, BAR = LIGHT["factual"], LIGHT["other"], LIGHT["soft"]
 #: Decisions that stand in the way of the alternative.
 OBSTACLES = (LIGHT["rival1"], LIGHT["rival2"])
-#: A decision that is neither of the two.
-THIRD = LIGHT["third"]
-BAR = LIGHT["soft"]
 
 
 class _Picture(Figure):

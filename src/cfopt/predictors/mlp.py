@@ -16,13 +16,7 @@ def linear(num_features: int, num_costs: int) -> nn.Linear:
 
 @registry.predictors.register
 def mlp(num_features: int, num_costs: int, depth: int) -> nn.Sequential:
-    """L affine layers with ReLU between them; hidden layers are as wide as the input.
-
-    Arguments:
-        num_features: width of the input and of every hidden layer.
-        num_costs: width of the output.
-        depth: L >= 1; 1 is linear regression.
-    """
+    """L >= 1 affine layers with ReLU between them; hidden layers are as wide as the input."""
     if depth < 1:
         raise InputError(f"mlp needs a depth of at least 1, got {depth}.")
     hidden: list[nn.Module] = []

@@ -47,9 +47,7 @@ def fit(
             data if there are any.
     """
     examples = _Examples.of(contexts, costs, loss, "contexts")
-    held_out = None
-    if validation is not None:
-        held_out = _Examples.of(*validation, loss, "validation contexts")
+    held_out = validation and _Examples.of(*validation, loss, "validation contexts")
     if patience is not None and (held_out is None or patience < 1):
         raise InputError(
             "patience needs validation=(contexts, costs) to judge epochs by, and to be at least 1; "
@@ -158,12 +156,7 @@ class Quality:
 
 
 def assess(pipeline: Pipeline, contexts: Tensor, costs: Tensor) -> Quality:
-    """Compare a pipeline with true costs.
-
-    Arguments:
-        pipeline: predictor and problem.
-        contexts, costs: data that were not trained on, `(N, ...)` and `(N, n)`.
-    """
+    """Compare a pipeline with true costs of data that it has not seen: `(N, ...)` and `(N, n)`."""
     _check(contexts, costs, "contexts")
     with torch.no_grad(), pipeline.eval_mode():
         predicted = _predict(pipeline.predict, contexts)

@@ -1,10 +1,13 @@
-"""The arcs of a graph between a source and a target, and the simple paths along them."""
+"""The arcs of a graph, all simple paths along them, and the one that a decision takes."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -129,12 +132,7 @@ class Arcs:
 def arcs_of_matrix(
     matrix: ArrayLike | Any, balance: ArrayLike
 ) -> tuple[Indices, Indices, int, int]:
-    """Tails, heads, source and target of a flow program `matrix @ y = balance`.
-
-    Arguments:
-        matrix: dense or `scipy.sparse`, `(nodes, arcs)`: +1 where an arc starts, -1 where it ends.
-        balance: 1 at the source, -1 at the target, else 0, `(nodes,)`.
-    """
+    """Tails, heads, source and target of a flow program, as `ShortestPath.from_matrix` takes it."""
     dense = matrix if scipy.sparse.issparse(matrix) else as_array("matrix", matrix)
     columns = scipy.sparse.csc_array(dense, dtype=np.float64)
     columns.eliminate_zeros()
@@ -162,3 +160,52 @@ def _reached(tails: Indices, heads: Indices, start: int, count: int) -> NDArray[
     matrix = _matrix(tails, heads, count)
     reached[breadth_first_order(matrix, start, return_predecessors=False)] = True
     return reached
+
+
+class End(StrEnum):
+    """How a walk ends, to follow "it"."""
+
+    ARRIVED = "arrives"
+    BROKEN = "breaks off there"
+    FORKED = "leaves it more than once"
+    CIRCULAR = "returns to it"
+
+
+class Walk(NamedTuple):
+    """The nodes that are visited in order, the arcs between them, those not used, and the end.
+
+    Where it does not arrive, the last node is where it ends.
+    """
+
+    nodes: list[int]
+    taken: list[int]
+    left: set[int]
+    end: End
+
+    @property
+    def is_path(self) -> bool:
+        """Whether it leads to the goal, and no arc is left over."""
+        return self.end is End.ARRIVED and not self.left
+
+
+def walk(
+    arcs: Sequence[Sequence[int]], chosen: Iterable[int], start: int, goal: int, directed: bool
+) -> Walk:
+    """Follow chosen arcs, each once, while there is one way on and no node comes twice."""
+    left, onward = set(chosen), defaultdict(set)
+    for arc in left:
+        for node in arcs[arc][:1] if directed else arcs[arc]:
+            onward[node].add(arc)
+    nodes, taken = [start], list[int]()
+    while nodes[-1] != goal:
+        ways = onward[nodes[-1]] & left
+        if len(ways) != 1:
+            return Walk(nodes, taken, left, End.FORKED if ways else End.BROKEN)
+        (arc,) = ways
+        left.remove(arc)
+        taken.append(arc)
+        first, second = arcs[arc]
+        nodes.append(int(second if nodes[-1] == first else first))
+        if nodes[-1] in nodes[:-1]:
+            return Walk(nodes, taken, left, End.CIRCULAR)
+    return Walk(nodes, taken, left, End.ARRIVED)

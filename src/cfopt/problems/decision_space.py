@@ -42,11 +42,7 @@ class DecisionSpace:
         return self.decision_names if self.num_costs == self.num_columns else None
 
     def named(self, names: Sequence[str]) -> Self:
-        """The same problem with a name for each entry of a decision, for messages and pictures.
-
-        Arguments:
-            names: one name for each entry of a decision, all different.
-        """
+        """The same problem with a name for each entry of a decision, all different."""
         given = tuple(map(str, names))
         if isinstance(names, str) or len(given) != self.num_columns or len(set(given)) < len(given):
             raise InputError(
@@ -81,17 +77,15 @@ class DecisionSpace:
         return self.scene()
 
     def entries(self, names: Sequence[str] | None = None) -> tuple[Entry, ...]:
-        """The entries of a decision, for a scene.
-
-        Arguments:
-            names: what they are called; by default `decision_names`, or y0, y1 and so on.
-        """
+        """The entries of a decision; without names `decision_names`, or y0, y1 and so on."""
         called = names or self.decision_names or [f"y{j}" for j in range(self.num_columns)]
         return entries(called, *self.column_bounds(), self.integer_columns())
 
     def describe(self, decision: Array) -> str:
-        """A decision in a few words, for messages: by default its entries that are not 0."""
-        names = self.decision_names or [f"y{j}" for j in range(self.num_columns)]
+        """A decision in a few words, for messages: its route, or its entries that are not 0."""
+        names = self.cached_scene.names
+        if self.cached_scene.routes:
+            return self.cached_scene.name_of(decision)
         taken = np.flatnonzero(decision)
         shown = [
             names[j] if decision[j] == 1 else f"{names[j]} = {decision[j]:.4g}"

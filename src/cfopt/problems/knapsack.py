@@ -71,14 +71,6 @@ class Knapsack(Problem):
     def runner_up(self, prices: Tensor, decisions: Tensor) -> Solved:
         return self._solver.runner_up(prices, decisions)
 
-    def describe(self, decision: Array) -> str:
-        packed, names = np.flatnonzero(decision), self.decision_names
-        if not len(packed):
-            return "no item"
-        if names is not None:
-            return ", ".join(names[j] for j in packed)
-        return f"items {', '.join(str(j) for j in packed)}"
-
     def scene(self) -> Items:
         named = self.decision_names is not None
         return Items(

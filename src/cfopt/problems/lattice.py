@@ -39,8 +39,6 @@ def order_cells(cells: Set[Cell], start: Cell, goal: Cell, neighbours: int) -> l
     cells that have few ways out first, and back as soon as a cell is cut off.
 
     Arguments:
-        cells: those that are visited.
-        start, goal: the first and the last of them.
         neighbours: 8 if moves may be diagonal, else 4.
     """
     if start not in cells or goal not in cells:

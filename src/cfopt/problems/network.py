@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,20 +14,17 @@ from torch import Tensor
 from cfopt import registry
 from cfopt._typing import Array, Indices
 from cfopt.errors import InputError
-from cfopt.problems.arcs import Arcs, arcs_of_matrix
+from cfopt.problems.arcs import Arcs, End, arcs_of_matrix, walk
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved, as_array
 from cfopt.problems.finite import Finite
 from cfopt.problems.path_solvers import Dijkstra, LevelSweep
 from cfopt.problems.routes import Network
-from cfopt.problems.walk import End, walk
 
 Node = Hashable
 #: Up to this many paths, scoring them all beats a sweep, and Dijkstra's algorithm.
 _FEW, _FEW_WITH_CYCLES = 100, 1000
 #: Numbers that a list of all paths may have.
 _LISTED_NUMBERS = 20_000_000
-#: How many nodes of a path a message shows.
-_SHOWN = 12
 
 
 @registry.problems.register
@@ -92,9 +88,8 @@ class ShortestPath(Problem):
         #: Where each node lies, `(N, 2)`, y upwards; None if that was not said.
         self.coordinates = None if coordinates is None else self._placed(coordinates)
 
-    @classmethod
+    @staticmethod
     def from_networkx(
-        cls,
         graph: Any,
         source: Node,
         target: Node,
@@ -103,8 +98,6 @@ class ShortestPath(Problem):
         """A network from a networkx graph, directed or not; costs in the order of `graph.edges()`.
 
         Arguments:
-            graph: a graph of any of networkx's classes.
-            source, target: where paths start and end.
             coordinates: where nodes are drawn; by default what the nodes have as `pos`, or as `x`
                 and `y` (as OSMnx does).
         """
@@ -114,11 +107,11 @@ class ShortestPath(Problem):
             coordinates = {node: place for node, place in known.items() if place is not None}
             if not all(node in coordinates for pair in pairs for node in pair):
                 coordinates = None
-        return cls(pairs, source, target, directed=graph.is_directed(), coordinates=coordinates)
+        directed = graph.is_directed()
+        return ShortestPath(pairs, source, target, directed=directed, coordinates=coordinates)
 
-    @classmethod
+    @staticmethod
     def from_matrix(
-        cls,
         matrix: ArrayLike | Any,
         balance: ArrayLike,
         *,
@@ -144,10 +137,10 @@ class ShortestPath(Problem):
                 f"matrix; got {names!r:.80}."
             )
         edges = [(names[u], names[v]) for u, v in zip(tails, heads, strict=True)]
-        return cls(edges, names[source], names[target], coordinates=coordinates)
+        return ShortestPath(edges, names[source], names[target], coordinates=coordinates)
 
     @property
-    def decision_names(self) -> tuple[str, ...]:
+    def decision_names(self) -> tuple[str, ...] | None:
         """Edges by their nodes; parallel ones are numbered."""
         return self._edge_names if self._decision_names is None else self._decision_names
 
@@ -192,43 +185,12 @@ class ShortestPath(Problem):
         """The path's own edges: another path misses one of them."""
         return decision.nonzero().flatten()
 
-    def describe(self, decision: Array) -> str:
-        try:
-            visited = [str(node) for node in self.nodes_of(decision)]
-        except InputError:
-            return super().describe(decision)
-        if len(visited) > _SHOWN:
-            half = _SHOWN // 2
-            visited = [*visited[:half], f"({len(visited) - 2 * half} more)", *visited[-half:]]
-        return "path " + " → ".join(visited)
-
     def nodes_of(self, decision: Array) -> list[Node]:
         """The nodes of a path in their order, from source to target; InputError if it is none."""
         visited, fault = self._walk(np.asarray(decision, dtype=np.float64))
         if fault:
             raise InputError(f"The decision {fault}.")
         return visited
-
-    def decision_of(self, nodes: Sequence[Node]) -> Array:
-        """The path through some nodes, from source to target: `-> (m,)`.
-
-        Of parallel edges the first listed one is taken.
-
-        Arguments:
-            nodes: all nodes of the path, in their order.
-        """
-        columns: dict[tuple[Node, Node], int] = {}
-        for column, (u, v) in enumerate(self.edges):
-            columns.setdefault((u, v), column)
-            if not self.directed:
-                columns.setdefault((v, u), column)
-        decision = np.zeros(self.num_costs)
-        for pair in pairwise(nodes):
-            if pair not in columns:
-                raise InputError(f"There is no edge from {pair[0]!r} to {pair[1]!r}.")
-            decision[columns[pair]] = 1.0
-        self.nodes_of(decision)
-        return decision
 
     def faults(self, decisions: Array) -> list[str]:
         return [self._walk(decision)[1] for decision in decisions]
@@ -237,7 +199,7 @@ class ShortestPath(Problem):
         """The nodes on the way from the source, and why they are not a path, or ""."""
         odd = np.flatnonzero(np.abs(decision * (1 - decision)) > FEASIBILITY_TOLERANCE)
         if len(odd):
-            name, value = self.decision_names[odd[0]], decision[odd[0]]
+            name, value = self.cached_scene.names[odd[0]], decision[odd[0]]
             return [], (
                 f"is not a path: {name!r} is {value:.3g}, but an edge is taken (1) or not (0)"
             )
@@ -250,7 +212,7 @@ class ShortestPath(Problem):
         if way.end is not End.ARRIVED:
             return visited, f"is not a path: it reaches {visited[-1]!r} and {way.end}"
         if way.left:
-            name = self.decision_names[min(way.left)]
+            name = self.cached_scene.names[min(way.left)]
             return visited, f"is not a path: it also takes {name!r}, which is not on the way"
         return visited, ""
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from cfopt._typing import Array
 from cfopt.errors import InputError
+from cfopt.problems.arcs import walk
 from cfopt.problems.lattice import LETTERS, order_cells
 from cfopt.problems.layout import bends, layered, scaled
 from cfopt.problems.scene import _SPELLED, Path, Place, Scene, hints
-from cfopt.problems.walk import walk
 
 #: How far a value may be from a whole number to count as one.
 _WHOLE = 1e-4

@@ -109,11 +109,7 @@ class Scene:
     def name_of(self, decision: Array, beside: Array | None = None) -> str:
         """A decision in a few words, to stand in a sentence: `(m,) -> str`.
 
-        Short ones are spelled out; a long one is named by what it has and the other has not.
-
-        Arguments:
-            decision: the decision.
-            beside: the decision that a long one is compared with.
+        Short ones are spelled out, long ones named by what they have and the one beside has not.
         """
         if not np.isfinite(decision).all():
             return "an unknown decision"

@@ -50,12 +50,7 @@ class Solver:
         yield
 
     def bound(self, prices: Array, decision: Array) -> float | None:
-        """A bound that no decision can beat, after a solve, or None if it is not known.
-
-        Arguments:
-            prices: the prices that were solved for, `(m,)`.
-            decision: the solver's answer, `(m,)`.
-        """
+        """A bound that no decision can beat, after a solve; None if it is not known."""
         return None
 
     def values(self, solution: Array) -> Array:

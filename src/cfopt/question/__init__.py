@@ -1,19 +1,10 @@
 """What is asked: criteria, each in a file of its own, and the question as a whole."""
 
-from cfopt.question.absolute import Absolute
-from cfopt.question.criterion import Contrastive, Criterion, Knob
-from cfopt.question.epsilon import Epsilon
-from cfopt.question.question import Question
-from cfopt.question.relative import Relative
-from cfopt.question.words import RowFacts
-
-__all__ = [
-    "Absolute",
-    "Contrastive",
-    "Criterion",
-    "Epsilon",
-    "Knob",
-    "Question",
-    "Relative",
-    "RowFacts",
-]
+from cfopt.question.absolute import Absolute as Absolute
+from cfopt.question.criterion import Contrastive as Contrastive
+from cfopt.question.criterion import Criterion as Criterion
+from cfopt.question.criterion import Knob as Knob
+from cfopt.question.epsilon import Epsilon as Epsilon
+from cfopt.question.question import Question as Question
+from cfopt.question.relative import Relative as Relative
+from cfopt.question.words import RowFacts as RowFacts

@@ -96,11 +96,7 @@ class Criterion(Words, Batch, ABC):
     def rival(self, problem: Problem, prices: Tensor, solved: Solved, margin: float) -> Solved:
         """The decision that h is measured against, where the optimum is not: `(B, m) -> Solved`.
 
-        Arguments:
-            problem: the problem, for further solves.
-            prices: turned so that less is better, `(B, m)`.
-            solved: the optimum.
-            margin: the fraction by which the criterion must hold.
+        Prices are turned so that less is better; `solved` is the optimum.
         """
         return solved
 
@@ -121,12 +117,7 @@ class Criterion(Words, Batch, ABC):
 
     @classmethod
     def of(cls, settings: Mapping[str, Any], alternative: Tensor | None) -> Self:
-        """The criterion from plain values, as a configuration or a request has them.
-
-        Arguments:
-            settings: values of its fields.
-            alternative: the decisions to argue for, if the criterion contrasts.
-        """
+        """The criterion from values of its fields, and decisions to argue for if it contrasts."""
         return cls(**settings)
 
     def to_dict(self) -> dict[str, Any]:

@@ -27,11 +27,8 @@ _INSIDE = 1.0
 
 
 def mean_norm(n: int) -> float:
-    """The mean norm of a code under N(0, I_n): the radius of the sphere.
+    """The mean norm of a code under N(0, I_n), n >= 1: the radius of the sphere.
     `C_n = sqrt(2) Gamma((n + 1) / 2) / Gamma(n / 2)`, Appendix A.2: about sqrt(n), 7.97 for 64.
-
-    Arguments:
-        n: the number of latents, at least 1.
     """
     if not isinstance(n, Integral) or n < 1:
         raise InputError(f"The number of latents needs to be an integer of at least 1, got {n!r}.")
@@ -120,23 +117,13 @@ def _check_thickness(kappa: float) -> None:
 
 
 def in_thick_sphere(z: Tensor, kappa: float) -> Tensor:
-    """Which codes lie in the thickened sphere, `| |z| - C_n | <= kappa`: `(B, n) -> (B,)`.
-
-    Arguments:
-        z: the codes.
-        kappa: half the thickness, >= 0.
-    """
+    """Which codes lie in the thickened sphere, `| |z| - C_n | <= kappa`: `(B, n) -> (B,)`."""
     _check_thickness(kappa)
     return (_norm(z) - mean_norm(z.shape[-1])).abs() <= kappa
 
 
 def prior_mass(n: int, kappa: float) -> float:
-    """The mass that N(0, I_n) gives to the thickened sphere, `P(| |z| - C_n | <= kappa)`.
-
-    Arguments:
-        n: the number of latents.
-        kappa: half the thickness, >= 0.
-    """
+    """The mass that N(0, I_n) gives to the thickened sphere, `P(| |z| - C_n | <= kappa)`."""
     _check_thickness(kappa)
     radius = mean_norm(n)
     ends = np.array([max(radius - kappa, 0.0), radius + kappa])

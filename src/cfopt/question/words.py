@@ -124,12 +124,7 @@ class Words:
         return "Both sides of the criterion are equal there." if row.tie else ""
 
     def obstacle(self, row: RowFacts, rivals: Sequence[str]) -> str:
-        """What stands in the way of a row that has no answer, a sentence.
-
-        Arguments:
-            row: what is known of the row.
-            rivals: the names of the decisions whose cuts contradict each other.
-        """
+        """What stands in the way of a row without an answer: rivals that contradict each other."""
         return "Each decision that could do it was ruled out in turn."
 
     def third_role(self, tie: bool) -> str:

@@ -159,8 +159,7 @@ class Explanation(Batch):
     def in_sphere(self, kappa: float = KAPPA) -> Tensor:
         """Which codes lie in the thickened sphere, `| |z| - C_n | <= kappa`: `(B,)`.
 
-        Arguments:
-            kappa: half its thickness; the default holds 99.5% of the prior for 64 latents.
+        The usual kappa holds 99.5% of the prior for 64 latents.
         """
         return in_thick_sphere(self._codes().z, kappa)
 

@@ -8,22 +8,11 @@ from torch import Tensor
 from cfopt.engine.latent import norms
 from cfopt.errors import InputError
 from cfopt.generative.protocol import GenerativeModel, reconstruct
-from cfopt.pipeline import Pipeline, relative_regret
+from cfopt.pipeline import Pipeline
+from cfopt.pipeline import relative_regret as relative_regret
 from cfopt.pipeline.eval_mode import eval_mode
 from cfopt.question.plausibility import mean_norm
 from cfopt.result.explanation import Explanation
-
-__all__ = [
-    "decision_focused_error",
-    "explanation_loss",
-    "latent_norm_deviation",
-    "proximity_l1",
-    "proximity_l2",
-    "reconstruction_error",
-    "relative_regret",
-    "sparsity",
-    "validity",
-]
 
 #: Contexts that are reconstructed at once.
 _AT_ONCE = 256
@@ -62,12 +51,7 @@ def latent_norm_deviation(explanation: Explanation) -> Tensor:
 
 
 def reconstruction_error(x: Tensor, model: GenerativeModel) -> Tensor:
-    """`|x - d(e(x))|^2`, an outlier score of contexts: `(B, ...) -> (B,)`.
-
-    Arguments:
-        x: contexts, such as an explanation's.
-        model: a generative model of plausible contexts.
-    """
+    """`|x - d(e(x))|^2`, an outlier score of contexts: `(B, ...) -> (B,)`."""
     return (x - _remade(x, model)).square().flatten(1).sum(1)
 
 
@@ -79,8 +63,6 @@ def decision_focused_error(x: Tensor, pipeline: Pipeline, model: GenerativeModel
     Adversarial changes vanish when they are reconstructed, and their decisions with them.
 
     Arguments:
-        x: contexts, such as an explanation's, `(B, ...)`.
-        pipeline: predictor and problem.
         model: a generative model, best a cost-aware one other than that of the search.
     """
     return pipeline.regret(_remade(x, model), pipeline.decide(x))

@@ -37,10 +37,7 @@ def settle(outcomes: RowOutcomes, task: Task, rows: Tensor, points: Points, unpr
     """Verify what the search found, and say how each row ended.
 
     Arguments:
-        outcomes: the rows of the explanation.
-        task: the task of those that were searched for.
-        rows: their numbers in the explanation.
-        points: what the search found.
+        task, rows: those that were searched for, and their numbers in the explanation.
         unproved: why nothing is proved about nearer contexts, to follow an answer; or "".
     """
     with torch.no_grad():

@@ -47,14 +47,7 @@ def nearness(loss: float, bound: float, optimal: bool) -> str:
 def impossible(
     problem: Problem, criterion: Criterion, margin: float, clash: Clash, limited: bool
 ) -> str:
-    """Why a row has no explanation: the decisions and limits whose cuts clash.
-
-    Arguments:
-        problem: the problem, which names decisions.
-        criterion, margin: what was asked.
-        clash: the decisions and limits.
-        limited: whether some contexts are not allowed.
-    """
+    """Why a row has no explanation: the decisions and limits whose cuts clash."""
     where = "no allowed context" if limited else "no context"
     rivals = [problem.describe(decision) for decision in clash.decisions]
     text = criterion.conflict(where, rivals, margin)

@@ -36,11 +36,7 @@ def claim(folder: Path, settings: Mapping[str, Any], *, kind: str, room: int) ->
 
 
 def check_claim(folder: Path, settings: Mapping[str, Any], *, kind: str, room: int) -> None:
-    """Raise InputError unless `claim` could take a folder; nothing is written.
-
-    Arguments:
-        folder, settings, kind, room: as for `claim`.
-    """
+    """Raise InputError unless `claim` could take a folder; nothing is written."""
     path = folder / SETTINGS
     try:
         if folder.exists() and not folder.is_dir():

@@ -11,12 +11,7 @@ from cfopt.errors import StorageError
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all; what was there before is replaced at once.
-
-    Arguments:
-        path: the file to write.
-        data: its content.
-    """
+    """Write a file whole or not at all; what was there before is replaced at once."""
     check_room(path.parent, len(data))
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -20,13 +20,7 @@ _ENTRY = "cfopt"
 
 
 def write(path: str | Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-    """Write tensors, and JSON about them, so that the file is complete whenever it exists.
-
-    Arguments:
-        path: the file to write; what was there before is replaced at once.
-        tensors: the tensors by name.
-        about: anything that JSON can hold.
-    """
+    """Write tensors by name, and JSON about them; what was there before is replaced at once."""
     path = Path(path)
     # Cloned: safetensors refuses tensors that share memory, such as tied weights.
     packed = {
@@ -58,13 +52,7 @@ def read(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def save_module(module: nn.Module, path: str | Path, dtype: torch.dtype | None = None) -> None:
-    """Write a module of this package with the arguments that build it.
-
-    Arguments:
-        module: a module that has `settings()`.
-        path: the file to read.
-        dtype: the type to store floats in, such as torch.float16; their own by default.
-    """
+    """Write a module with its `settings()`, which build it; floats as `dtype` if that is given."""
     settings = getattr(module, "settings", None)
     if not callable(settings):
         raise InputError(
@@ -77,12 +65,7 @@ def save_module(module: nn.Module, path: str | Path, dtype: torch.dtype | None =
 
 
 def load_module(path: str | Path, classes: Mapping[str, type[nn.Module]]) -> nn.Module:
-    """Build what `save_module` wrote, in the default dtype and eval mode.
-
-    Arguments:
-        path: the file to read.
-        classes: those that may be built, by name.
-    """
+    """Build what `save_module` wrote, one of these classes, in the default dtype and eval mode."""
     tensors, about = read(path)
     name = about.get("class")
     if not isinstance(name, str) or name not in classes:

@@ -7,20 +7,10 @@ Subclass a contract in a test module, say how to make the thing, and pytest runs
             return MyProblem(...)
 """
 
-from cfopt.testing.criteria import CriterionContract
-from cfopt.testing.generative import GenerativeContract
-from cfopt.testing.inexact import InexactOracle
-from cfopt.testing.predictors import PredictorContract
-from cfopt.testing.problems import ProblemContract
-from cfopt.testing.proximities import ProximityContract
-from cfopt.testing.searches import SearchContract
-
-__all__ = [
-    "CriterionContract",
-    "GenerativeContract",
-    "InexactOracle",
-    "PredictorContract",
-    "ProblemContract",
-    "ProximityContract",
-    "SearchContract",
-]
+from cfopt.testing.criteria import CriterionContract as CriterionContract
+from cfopt.testing.generative import GenerativeContract as GenerativeContract
+from cfopt.testing.inexact import InexactOracle as InexactOracle
+from cfopt.testing.predictors import PredictorContract as PredictorContract
+from cfopt.testing.problems import ProblemContract as ProblemContract
+from cfopt.testing.proximities import ProximityContract as ProximityContract
+from cfopt.testing.searches import SearchContract as SearchContract

@@ -20,6 +20,7 @@ from cfopt.question.proximity import L2
 from cfopt.question.quantifier import Quantifier
 from cfopt.result.explanation import Explanation
 from cfopt.search.mdmm import MDMM
+from cfopt.testing.draws import slopes
 
 _ROWS = 60
 _DECISIONS = (
@@ -33,11 +34,7 @@ class CriterionContract(ABC):
 
     @abstractmethod
     def criterion(self, alternative: Tensor) -> Criterion:
-        """The criterion, with settings that are not its defaults.
-
-        Arguments:
-            alternative: decisions to argue for, `(B, m)`, for a criterion that contrasts.
-        """
+        """The criterion for decisions to argue for, `(B, m)`, not with its default settings."""
 
     @abstractmethod
     def holds(self, best: Tensor, factual: Tensor, alternative: Tensor) -> Tensor:
@@ -101,13 +98,9 @@ class CriterionContract(ABC):
             rival = task.rules.rival(prices).decisions
             return (prices * task.rules.direction(prices, rival)).sum(1)
 
-        prices, step = task.space.origin, 1e-6
+        prices = task.space.origin
         direction = task.rules.direction(prices, task.rules.rival(prices).decisions)
-        for column in range(prices.shape[1]):
-            shift = torch.zeros_like(prices)
-            shift[:, column] = step
-            slope = (h(prices + shift) - h(prices - shift)) / (2 * step)
-            assert torch.allclose(slope, direction[:, column], atol=1e-6)
+        assert torch.allclose(slopes(h, prices), direction, atol=1e-6)
 
     def test_its_fields_survive_binding_and_row_selection(self) -> None:
         task = self.task()

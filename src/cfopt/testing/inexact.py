@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from cfopt._typing import Array
 from cfopt.errors import InputError
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem
-from cfopt.question import Criterion, Epsilon, Relative
 
 
 class InexactOracle(Problem):
@@ -58,11 +56,9 @@ class InexactOracle(Problem):
 
     @property
     def num_columns(self) -> int:
-        """As the exact problem has."""
         return self.wrapped.num_columns
 
     def prices(self, costs: Tensor) -> Tensor:
-        """As the exact problem has them."""
         return self.wrapped.prices(costs)
 
     def optimise(self, prices: Array) -> Array:
@@ -98,50 +94,8 @@ class InexactOracle(Problem):
         return ["" if miss <= slack else "is not a decision of the solver" for miss in off]
 
     def list_decisions(self, limit: int) -> Array | None:
-        """The exact decisions, if they are to be listed."""
         return self.wrapped.list_decisions(limit) if self.listed else None
 
     def __repr__(self) -> str:
         how = "declared" if self.declared else "undeclared"
         return f"InexactOracle(noise={self.noise:g}, gap={self.gap:g}, {how})"
-
-
-def truly_holds(
-    problem: InexactOracle,
-    costs: Tensor,
-    criterion: Criterion,
-    factual: Tensor,
-    noise: float = 0.0,
-) -> Tensor:
-    """Whether a criterion holds for costs, by brute force over the exact decisions: `(B,)`.
-
-    `h <= 1e-6 sum_j |price_j d_j|`, as for every answer, where the rival is an exact optimum.
-
-    Arguments:
-        problem: a problem that knows the exact decisions.
-        costs: `(B, n)`, such as the predictor's output.
-        criterion: `Relative`, `Absolute` or `Epsilon`, bound to the rows.
-        factual: the decisions that were taken, `(B, m)`.
-        noise: the most by which entries of a solver's answers may be off; its cost is allowed for.
-    """
-    host = costs.detach().to("cpu", torch.float64)
-    prices = problem.sense.sign * problem.prices(host).numpy()
-    listed = problem.wrapped.decisions()
-    assert listed is not None
-    best = listed.numpy()[(prices @ listed.numpy().T).argmin(axis=1)]
-    old, wanted = (y.double().numpy() for y in (factual, criterion.pivot(factual)))
-    rivals = 1.0
-    if isinstance(criterion, Epsilon):
-        rivals = 1 + criterion.epsilon
-        sign = np.sign((prices * best).sum(axis=1, keepdims=True))
-        direction = (1 + criterion.epsilon * sign) * best - old
-    elif isinstance(criterion, Relative):
-        rivals = 2.0  # both may be answers of the solver
-        direction = wanted - old
-    else:
-        direction = wanted - best
-    terms = prices * direction
-    size = np.abs(prices)
-    rounding = 1e-12 * size.max(axis=1) * np.abs(direction).sum(axis=1)
-    granted = 1e-6 * np.abs(terms).sum(axis=1) + rivals * noise * size.sum(axis=1)
-    return torch.from_numpy(terms.sum(axis=1) <= granted + rounding)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from cfopt.exact.affine import is_affine
 from cfopt.pipeline import Adapted
 from cfopt.pipeline.eval_mode import eval_mode
+from cfopt.testing.draws import keeps_to_rows, normal
 
 
 class PredictorContract(ABC):
@@ -38,26 +39,21 @@ class PredictorContract(ABC):
             assert costs.isfinite().all()
             assert torch.equal(predictor(x), costs)
 
-    @torch.no_grad()
     def test_each_row_is_independent_of_the_others(self) -> None:
-        predictor, x = self.predictor(), self.contexts()
+        predictor = self.predictor()
         with eval_mode(predictor):
-            together = predictor(x)
-            alone = torch.cat([predictor(row[None]) for row in x])
-            assert torch.allclose(alone, together, rtol=1e-9, atol=1e-9)
-            assert torch.allclose(predictor(x.flip(0)).flip(0), together, rtol=1e-9, atol=1e-9)
+            assert keeps_to_rows(predictor, self.contexts())
 
     def test_the_gradient_is_that_of_finite_differences(self) -> None:
         predictor, x = self.predictor(), self.contexts().requires_grad_()
-        generator, step = torch.Generator().manual_seed(7), 1e-6
+        step = 1e-6
         with eval_mode(predictor):
             costs = predictor(x)
             if not costs.requires_grad:
                 return  # without a gradient, none is asked for
-            weights = torch.randn(costs.shape, generator=generator, dtype=torch.float64)
+            weights = normal(*costs.shape, seed=7)
             (gradient,) = torch.autograd.grad((weights * costs).sum(), x)
-            for _ in range(4):
-                towards = torch.randn(x.shape, generator=generator, dtype=torch.float64)
+            for towards in normal(4, *x.shape, seed=8):
                 with torch.no_grad():
                     change = predictor(x + step * towards) - predictor(x - step * towards)
                 slope = (weights * change).sum(1) / (2 * step)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cfopt import registry
 from cfopt.question.proximity import Proximity
+from cfopt.testing.draws import normal, slopes
 
 
 class ProximityContract(ABC):
@@ -21,8 +22,7 @@ class ProximityContract(ABC):
 
     def contexts(self) -> tuple[Tensor, Tensor]:
         """Contexts and their origins, `(B, 5)` each; no feature is where it was."""
-        generator = torch.Generator().manual_seed(9)
-        x, origin = torch.randn((2, 12, 5), generator=generator, dtype=torch.float64)
+        x, origin = normal(2, 12, 5, seed=9)
         return x, origin
 
     def test_it_is_zero_at_the_origin_and_positive_elsewhere(self) -> None:
@@ -39,14 +39,11 @@ class ProximityContract(ABC):
 
     def test_the_gradient_is_that_of_finite_differences(self) -> None:
         x, origin = self.contexts()
-        bound, step = self.proximity().bind(x), 1e-6
+        bound = self.proximity().bind(x)
         gradient = bound.evaluate(x, origin)[1]
         assert gradient.shape == x.shape
-        for entry in range(x.shape[1]):
-            shift = torch.zeros_like(x)
-            shift[:, entry] = step
-            slope = (bound(x + shift, origin) - bound(x - shift, origin)) / (2 * step)
-            assert torch.allclose(slope, gradient[:, entry], rtol=1e-4, atol=1e-6)
+        slope = slopes(lambda x: bound(x, origin), x)
+        assert torch.allclose(slope, gradient, rtol=1e-4, atol=1e-6)
 
     def test_each_row_is_independent_of_the_others(self) -> None:
         x, origin = self.contexts()

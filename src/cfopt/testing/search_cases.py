@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
@@ -14,8 +14,8 @@ from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
 from cfopt.generative.pca import PCA
 from cfopt.pipeline import Pipeline
+from cfopt.problems.base import Problem
 from cfopt.problems.finite import Finite
-from cfopt.problems.sense import Sense
 from cfopt.problems.shortest_path import GridShortestPath
 from cfopt.question import Absolute, Criterion, Epsilon, Question, Relative
 from cfopt.question.domain import Domain
@@ -24,6 +24,7 @@ from cfopt.question.plausibility import Sphere
 from cfopt.question.proximity import L1
 from cfopt.result.explanation import Explanation
 from cfopt.search.base import Search
+from cfopt.testing.draws import normal
 
 _ROWS = 8
 #: How many random contexts show what is possible.
@@ -49,15 +50,15 @@ class Case:
 
     pipeline: Pipeline
     contexts: Tensor
-    asked: dict[str, object] = field(default_factory=dict)
+    asked: Mapping[str, object] = field(default_factory=dict)
 
     @cached_property
     def samples(self) -> Tensor:
         """Random points of each row that are allowed: contexts or codes, `(S, B, n)`."""
         model = self.asked.get("generative")
         if isinstance(model, PCA):
-            return 2 * _normal(_SAMPLES, _ROWS, model.latent_dim, seed=6)
-        drawn = self.contexts + 3 * _normal(_SAMPLES, _ROWS, 4, seed=6)
+            return 2 * normal(_SAMPLES, _ROWS, model.latent_dim, seed=6)
+        drawn = self.contexts + 3 * normal(_SAMPLES, _ROWS, 4, seed=6)
         features = self.asked.get("features")
         domain = Domain.of(features, self.contexts) if isinstance(features, Features) else None
         if domain is None:
@@ -92,11 +93,9 @@ class Watched(Search):
         self.claims: list[Points] = []
 
     def refusal(self, task: Task) -> str:
-        """That of the search."""
         return self.search.refusal(task)
 
     def steps(self, task: Task) -> Iterator[Progress]:
-        """Those of the search."""
         if reason := self.search.refusal(task):
             raise RefusalError(reason)
         self.task = task
@@ -106,38 +105,64 @@ class Watched(Search):
             yield progress
 
 
-def truly_valid(
-    pipeline: Pipeline, x: Tensor, criterion: Criterion, factual: Tensor, margin: float
+def truly_holds(
+    problem: Problem,
+    costs: Tensor,
+    criterion: Criterion,
+    factual: Tensor,
+    margin: float = 0.0,
+    noise: float = 0.0,
 ) -> Tensor:
-    """Whether a criterion holds, by its definition and all decisions: `(B, ...) -> (B,)`."""
-    listed = pipeline.problem.decisions()
+    """Whether a criterion holds for costs, by brute force over all decisions: `(B, n) -> (B,)`.
+
+    `h <= 1e-6 sum_j |price_j d_j|`, as for every answer, where the rival is an exact optimum.
+
+    Arguments:
+        problem: an exact problem whose decisions can be listed.
+        costs: `(B, n)`, such as the predictor's output.
+        criterion: `Relative`, `Absolute` or `Epsilon`, bound to the rows.
+        factual: the decisions that were taken, `(B, m)`.
+        margin: the fraction by which it must hold.
+        noise: the most by which entries of a solver's answers may be off; its cost is allowed for.
+    """
+    listed = problem.decisions()
     assert listed is not None
-    with torch.no_grad():
-        prices = pipeline.problem.prices(pipeline.costs(x))
-    prices = prices if pipeline.problem.sense is Sense.MIN else -prices
-    every, old = prices @ listed.T, (prices * factual).sum(1)
-    slack = 1e-5 * prices.abs().sum(1)
-    best = every.min(1).values
+    prices = problem.sense.sign * problem.prices(costs.detach().to("cpu", torch.float64))
+    values, wanted = prices @ listed.T, criterion.pivot(factual)
+    if margin > 0 and isinstance(criterion, Absolute):  # the best of the others
+        values = values.masked_fill((listed[None] == wanted[:, None]).all(2), torch.inf)
+    best, rivals = listed[values.argmin(1)], 1.0
     if isinstance(criterion, Epsilon):
-        return best + criterion.epsilon * best.abs() + margin * old.abs() <= old + slack
-    assert isinstance(criterion, (Relative, Absolute))
-    new = (prices * criterion.alternative).sum(1)
-    if isinstance(criterion, Relative):
-        return new + margin * new.abs() <= old + slack
-    same = (listed[None] == criterion.alternative[:, None]).all(2)
-    others = every.masked_fill(same, torch.inf).min(1).values
-    return new + margin * new.abs() <= others + slack
+        rivals += criterion.epsilon
+        sign = (prices * best).sum(1, keepdim=True).sign()
+        direction = (1 + criterion.epsilon * sign) * best - factual
+    elif isinstance(criterion, Relative):
+        rivals = 2.0  # both may be answers of the solver
+        direction = wanted - factual
+    else:
+        direction = wanted - best
+    terms, size = prices * direction, prices.abs()
+    asked = margin * (prices * wanted).sum(1).abs()
+    rounding = 1e-12 * size.amax(1) * direction.abs().sum(1)
+    granted = 1e-6 * terms.abs().sum(1) + rivals * noise * size.sum(1)
+    return terms.sum(1) + asked <= granted + rounding
 
 
-def least_loss(case: Case, task: Task) -> Tensor:
-    """The least loss of the samples that are truly valid, inf where none is: `(B,)`."""
+def least_loss(
+    task: Task, known: Iterable[Tensor], problem: Problem, criterion: Criterion
+) -> Tensor:
+    """The least loss of known points that are truly valid, inf where none is: `(B,)`.
+
+    Arguments:
+        task: what is asked.
+        known: points of every row, `(B, n)` each.
+        problem, criterion: as for `truly_holds`.
+    """
+    rules = task.rules
     least = torch.full((len(task),), torch.inf, dtype=torch.float64)
-    everyone = (case.contexts[:, None] == task.space.origin[None]).all(2).int().argmax(0)
-    for points in case.samples[:, everyone]:
-        with torch.no_grad():
-            x = task.space.context(points)
-        rules = task.rules
-        holds = truly_valid(case.pipeline, x, rules.criterion, rules.factual, rules.margin)
+    for points in known:
+        costs = task.pipeline.costs(task.space.context(points))
+        holds = truly_holds(problem, costs, criterion, rules.factual, rules.margin)
         least = torch.where(holds, least.minimum(task.space.loss(points)), least)
     return least
 
@@ -160,7 +185,8 @@ def least_l1(case: Case, e: Explanation) -> Tensor:
 @cache
 def cases() -> dict[str, Case]:
     """All of them, by name."""
-    grid, contexts = _grid(), _normal(_ROWS, 4, seed=4)
+    bundles = Pipeline(_linear(6, bias=1.0), Finite(_BUNDLES, "max"))
+    small, contexts = grid(), normal(_ROWS, 4, seed=4)
     limits = Features(
         lower=-3.0,
         upper=3.0,
@@ -172,25 +198,22 @@ def cases() -> dict[str, Case]:
     counted = contexts.clone()
     counted[:, 2] = (2 * counted[:, 2]).round()
     inside = contexts.clamp(-2.0, 2.0)
-    data = _normal(200, 3, seed=9) @ _normal(3, 4, seed=10)
+    data = normal(200, 3, seed=9) @ normal(3, 4, seed=10)
     plausible = {"generative": PCA.fit(data, 3).double(), "plausibility": Sphere(0.1)}
     return {
-        "limits": Case(grid, inside, {"features": limits}),
-        "whole numbers": Case(grid, counted, {"features": whole}),
-        "a maximising problem": Case(_bundles(), contexts),
-        "L1": Case(grid, contexts, {"proximity": L1(_SCALE)}),
-        "a margin": Case(grid, contexts, {"margin": 0.02}),
-        "codes": Case(grid, data[:_ROWS], plausible),
+        "limits": Case(small, inside, {"features": limits}),
+        "whole numbers": Case(small, counted, {"features": whole}),
+        "a maximising problem": Case(bundles, contexts),
+        "L1": Case(small, contexts, {"proximity": L1(_SCALE)}),
+        "a margin": Case(small, contexts, {"margin": 0.02}),
+        "codes": Case(small, data[:_ROWS], plausible),
     }
 
 
-def _grid() -> Pipeline:
+def grid() -> Pipeline:
+    """A linear predictor in float64 on a small grid; costs rise with every feature."""
     problem = GridShortestPath(3, 3)
     return Pipeline(_linear(problem.num_costs, bias=3.0), problem)
-
-
-def _bundles() -> Pipeline:
-    return Pipeline(_linear(6, bias=1.0), Finite(_BUNDLES, "max"))
 
 
 def _linear(costs: int, bias: float) -> nn.Linear:
@@ -201,8 +224,3 @@ def _linear(costs: int, bias: float) -> nn.Linear:
         predictor.weight.copy_(torch.rand(predictor.weight.shape, generator=generator))
         predictor.bias.fill_(bias)
     return predictor.requires_grad_(False)
-
-
-def _normal(*shape: int, seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=generator, dtype=torch.float64)

@@ -1,32 +1,17 @@
 """The nearest point of a polyhedron, with multipliers that prove it."""
 
-from cfopt.exact.geometry.master import (
-    Grid,
-    Leaf,
-    Master,
-    Nearest,
-    Split,
-    Tree,
-    leaves,
-    proved_bound,
-)
-from cfopt.exact.geometry.norms import Euclidean, Norm, Taxicab
-from cfopt.exact.geometry.system import FAR, HalfSpaces, Leeway, System
-
-__all__ = [
-    "FAR",
-    "Euclidean",
-    "Grid",
-    "HalfSpaces",
-    "Leaf",
-    "Leeway",
-    "Master",
-    "Nearest",
-    "Norm",
-    "Split",
-    "System",
-    "Taxicab",
-    "Tree",
-    "leaves",
-    "proved_bound",
-]
+from cfopt.exact.geometry.master import Grid as Grid
+from cfopt.exact.geometry.master import Leaf as Leaf
+from cfopt.exact.geometry.master import Master as Master
+from cfopt.exact.geometry.master import Nearest as Nearest
+from cfopt.exact.geometry.master import Split as Split
+from cfopt.exact.geometry.master import Tree as Tree
+from cfopt.exact.geometry.master import leaves as leaves
+from cfopt.exact.geometry.master import proved_bound as proved_bound
+from cfopt.exact.geometry.norms import Euclidean as Euclidean
+from cfopt.exact.geometry.norms import Norm as Norm
+from cfopt.exact.geometry.norms import Taxicab as Taxicab
+from cfopt.exact.geometry.system import FAR as FAR
+from cfopt.exact.geometry.system import HalfSpaces as HalfSpaces
+from cfopt.exact.geometry.system import Leeway as Leeway
+from cfopt.exact.geometry.system import System as System

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import itertools
 import time
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -135,20 +134,16 @@ class Master:
 
     def _branch(self, grid: Grid) -> Nearest:
         """Best first: the open branch of the least bound is divided, until it is whole."""
-        order = itertools.count()
-        depth: dict[int, int] = {}
-        nodes: dict[int, Tree] = {}
-        splits: dict[int, tuple[int, int, int, int]] = {}
-        root = next(order)
+        # A node is a leaf, or a split: its feature, where, and the numbers of the two parts.
         first = _relax(self.system, self.norm)
-        nodes[root] = first.tree
-        heap = [(first.bound, root, first.u, self.system)]
+        nodes: list[Tree | tuple[int, int, int, int]] = [first.tree]
+        heap = [(first.bound, 0, first.u, self.system, 0)]
         best: Array | None = None
         while heap:
-            _, name, u, system = heap[0]
+            _, name, u, system, depth = heap[0]
             if u is None:
                 break  # only proved clashes, or unsolved branches, are left
-            deep = depth.get(name, 0) >= _DEEPEST or len(nodes) > _MOST_NODES
+            deep = depth >= _DEEPEST or len(nodes) > _MOST_NODES
             if deep or time.monotonic() > self._deadline:
                 break  # whole numbers without bounds may go on for ever
             found = grid.fractional(u)
@@ -158,25 +153,21 @@ class Master:
             heapq.heappop(heap)
             feature, value = found
             at = int(np.floor(value))
-            below, above = next(order), next(order)
-            depth[below] = depth[above] = depth.get(name, 0) + 1
-            parts = _divide(system, grid, feature, at)
-            for child, part in zip((below, above), parts, strict=True):
+            nodes[name] = (feature, at, len(nodes), len(nodes) + 1)
+            for part in _divide(system, grid, feature, at):
                 solved = _relax(part, self.norm)
-                nodes[child] = solved.tree
-                heapq.heappush(heap, (solved.bound, child, solved.u, part))
-            splits[name] = (feature, at, below, above)
+                heapq.heappush(heap, (solved.bound, len(nodes), solved.u, part, depth + 1))
+                nodes.append(solved.tree)
         least = min((bound for bound, *_ in heap), default=np.inf)
-        return Nearest(best, least, _assemble(root, nodes, splits))
+        return Nearest(best, least, _assemble(0, nodes))
 
 
-def _assemble(
-    name: int, nodes: dict[int, Tree], splits: dict[int, tuple[int, int, int, int]]
-) -> Tree:
-    if name not in splits:
-        return nodes[name]
-    feature, at, below, above = splits[name]
-    return Split(feature, at, _assemble(below, nodes, splits), _assemble(above, nodes, splits))
+def _assemble(name: int, nodes: list[Tree | tuple[int, int, int, int]]) -> Tree:
+    node = nodes[name]
+    if not isinstance(node, tuple):
+        return node
+    feature, at, below, above = node
+    return Split(feature, at, _assemble(below, nodes), _assemble(above, nodes))
 
 
 def _divide(system: System, grid: Grid, feature: int, at: int) -> tuple[System, System]:

@@ -21,7 +21,6 @@ EXTRAS = {
     "sklearn": ("scikit-learn", "skops"),
     "trees": ("numba", "treelite"),
     "onnx": ("onnxruntime",),
-    "scip": ("pyscipopt",),
 }
 #: The modules of packages that have another name.
 MODULES = {

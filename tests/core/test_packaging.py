@@ -16,7 +16,7 @@ from cfopt.extras import EXTRAS, MODULES
 
 ROOT = Path(__file__).parents[2]
 #: Never imported by name: pandas reads and writes Parquet with one, PyEPO solves with the other.
-BEHIND_THE_SCENES = {"pyarrow", "gurobipy"}
+BEHIND_THE_SCENES = {"pyarrow", "gurobipy", "skops"}
 #: The packages of this repository.
 OWN = {"cfopt", "cfopt_paper", "benchmarks", "tests"}
 

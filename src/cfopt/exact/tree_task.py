@@ -130,7 +130,7 @@ class TreeTask:
         """The anchor; with a margin, the two that its size stands for: `(E, m)`."""
         if self.rules.margin == 0:
             return self._anchor[row : row + 1]
-        extra = self.rules.margin * self._pivot[row]
+        extra: Array = self.rules.margin * self._pivot[row]
         return np.stack([self._anchor[row] + extra, self._anchor[row] - extra])
 
     def cuts(

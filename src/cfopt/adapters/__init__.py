@@ -5,6 +5,7 @@ They are asked in the order of the names below; the last one takes what no other
 
 from cfopt.adapters.onnx import onnx
 from cfopt.adapters.scikit import scikit
+from cfopt.adapters.trees import trees
 from cfopt.adapters.untranslated import untranslated
 
-__all__ = ["onnx", "scikit", "untranslated"]
+__all__ = ["onnx", "scikit", "trees", "untranslated"]

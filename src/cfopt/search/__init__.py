@@ -10,6 +10,7 @@ from cfopt.search.fallback import Fallback, Refined
 from cfopt.search.mdmm import MDMM, Counting
 from cfopt.search.reference import Reference
 from cfopt.search.tangents import Tangents
+from cfopt.search.tree_cells import TreeCells
 from cfopt.search.trust_region import LatentReference, LatentSequential, Sequential
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "Search",
     "Sequential",
     "Tangents",
+    "TreeCells",
 ]

@@ -18,6 +18,7 @@ from cfopt.search.enumeration import Enumeration
 from cfopt.search.fallback import Fallback, Refined
 from cfopt.search.mdmm import MDMM
 from cfopt.search.tangents import Tangents
+from cfopt.search.tree_cells import TreeCells
 from cfopt.search.trust_region import LatentSequential, Sequential
 
 
@@ -31,15 +32,16 @@ class Auto(Search):
     sequential search, then MDMM for those that are still without an answer, polished. Contexts that
     are too large for the sequential search, such as images: tangents in its place. Among codes: the
     sequential search alone, since MDMM seldom finds what it does not. Predictors without a
-    gradient: what is exact, then a search that looks at many points.
+    gradient: what is exact, as it is for tree ensembles, then a search that looks at many points.
 
     Arguments:
-        cutting_plane, enumeration, sequential, latent, tangents, mdmm, derivative_free: the
+        cutting_plane, enumeration, trees, sequential, latent, tangents, mdmm, derivative_free: the
             searches, with settings of your own.
     """
 
     cutting_plane: CuttingPlane = field(default_factory=CuttingPlane)
     enumeration: Enumeration = field(default_factory=Enumeration)
+    trees: TreeCells = field(default_factory=TreeCells)
     sequential: Sequential = field(default_factory=Sequential)
     latent: LatentSequential = field(default_factory=LatentSequential)
     tangents: Tangents = field(default_factory=Tangents)
@@ -47,13 +49,14 @@ class Auto(Search):
     derivative_free: DerivativeFree = field(default_factory=DerivativeFree)
 
     def knowing(self, reference: Tensor) -> Auto:
-        """The same, with a search without gradients that begins from known contexts."""
-        return replace(self, derivative_free=self.derivative_free.knowing(reference))
+        """The same, with searches without gradients that begin from known contexts."""
+        informed = self.derivative_free.knowing(reference)
+        return replace(self, trees=self.trees.knowing(reference), derivative_free=informed)
 
     def plan(self, task: Task) -> Fallback:
         """What is tried, in this order."""
         among_codes = task.space.latent is not None
-        exact = (ClosedForm(), self.cutting_plane, self.enumeration)
+        exact = (ClosedForm(), self.cutting_plane, self.enumeration, self.trees)
         chosen = [search for search in exact if not among_codes and not search.refusal(task)][:1]
         if not task.differentiable:
             return Fallback((*chosen, self.derivative_free))

@@ -1,0 +1,113 @@
+"""Proofs about tree ensembles: every cell that is nearer than a bound is refuted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cfopt._typing import Array
+from cfopt.engine.task import Task
+from cfopt.exact.certificate import Certificate, Clash, Cut
+from cfopt.exact.tree_task import TreeTask
+from cfopt.question.quantifier import Quantifier
+from cfopt.trees.boxes import BoxTree, proved
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Boxes that are refuted by cuts.
+
+    Arguments:
+        cuts: in the order in which boxes refer to them; one with several inequalities counts as
+            several.
+        boxes: the tree of boxes.
+    """
+
+    cuts: tuple[Cut, ...]
+    boxes: BoxTree
+
+
+@dataclass(frozen=True)
+class TreeProof(Certificate):
+    """A tree of boxes; or one for each decision that could meet the criterion.
+
+    Arguments:
+        branches: where some decision is enough, one for each, by its number in the list of
+            decisions; otherwise one, with the number -1.
+        claim: the least loss of any explanation that they are said to prove.
+        limit: the most decisions to list, where they are.
+    """
+
+    branches: dict[int, Branch]
+    claim: float
+    limit: int = 0
+
+    @property
+    def infeasible(self) -> bool:  # type: ignore[override]
+        """Whether it is said that there is no explanation."""
+        return self.claim == np.inf
+
+    @classmethod
+    def model(cls, task: Task) -> TreeTask | None:
+        """The task as cells and cuts."""
+        return None if TreeTask.refusal(task) else TreeTask(task)
+
+    def bound(self, model: TreeTask, row: int) -> float:  # type: ignore[override]
+        """What the boxes prove when every cut is made and every sum is added again."""
+        if Quantifier.SOME not in model.rules.criterion.multiples:
+            return self._branch_bound(model, row, -1, None)
+        listed = model.rules.problem.decisions(self.limit)
+        if listed is None:
+            return 0.0
+        bounds = (
+            self._branch_bound(model, row, k, decision) for k, decision in enumerate(listed.numpy())
+        )
+        return min(bounds, default=0.0)
+
+    def _branch_bound(self, model: TreeTask, row: int, k: int, some: Array | None) -> float:
+        branch = self.branches.get(k)
+        if branch is None or not branch.cuts:
+            return 0.0
+        if not all(
+            model.multiples(cut.quantifier) and cut.belongs(model, row, some) for cut in branch.cuts
+        ):
+            return 0.0
+        parts = [model.cuts(row, cut.quantifier, cut.decision[None]) for cut in branch.cuts]
+        weights, limits = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+        return proved(
+            branch.boxes,
+            self.claim,
+            model.ensemble,
+            model.thresholds,
+            model.cells(row),
+            weights,
+            limits,
+        )
+
+    def decisions(self) -> list[Array]:
+        """Those of all cuts."""
+        return [cut.decision for branch in self.branches.values() for cut in branch.cuts]
+
+    def clash(self, model: TreeTask, row: int) -> Clash:  # type: ignore[override]
+        """The decisions whose cuts refute boxes, and the features that cannot change."""
+        used: dict[bytes, Array] = {}
+        if set(self.branches) == {-1}:
+            branch = self.branches[-1]
+            each = len(model.cuts(row, branch.cuts[0].quantifier, branch.cuts[0].decision[None])[1])
+            reasons = np.unique(branch.boxes.reason[branch.boxes.feature < 0])
+            for c in {int(reason) // each for reason in reasons if reason >= 0}:
+                used[branch.cuts[c].decision.tobytes()] = branch.cuts[c].decision
+        decisions = np.array(list(used.values()))
+        domain = model.space.domain
+        names = () if domain is None else domain.limits.names
+        cells = model.cells(row)
+        all_cells = [len(edges) + 1 for edges in model.thresholds]
+        held = np.diff(cells.start) < all_cells
+        locked = np.zeros_like(held) if domain is None else domain.limits.immutable
+        return Clash(
+            decisions.reshape(len(used), -1) if used else np.empty((0, 1)),
+            tuple(names[int(f)] for f in np.flatnonzero(held & ~locked)),
+            tuple(names[int(f)] for f in np.flatnonzero(held & locked)),
+            np.inf,
+        )

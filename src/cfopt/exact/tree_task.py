@@ -1,0 +1,195 @@
+"""A task with a tree ensemble, as cells and cuts: sums of leaves that must not exceed limits."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cfopt._typing import Array
+from cfopt.engine.rules import TOLERANCE
+from cfopt.engine.task import Task
+from cfopt.pipeline import Adapted, Pipeline, Predictor
+from cfopt.problems.base import FEASIBILITY_TOLERANCE
+from cfopt.question.quantifier import Quantifier
+from cfopt.trees.cells import Allowed, Cells, thresholds_of
+from cfopt.trees.predictor import TreePredictor
+
+#: How many roundings of its precision a sum of leaves may be off by, as a fraction of its terms.
+_SUMS = 8
+
+
+def trees_of(predictor: Predictor) -> TreePredictor | None:
+    """The trees that searches work on, if a predictor is a tree ensemble."""
+    found = predictor.translation if isinstance(predictor, Adapted) else predictor
+    return found if isinstance(found, TreePredictor) else None
+
+
+class TreeTask:
+    """Each row's cells, and the criterion as cuts `<costs, weight> <= limit`.
+
+    A cut holds wherever verification would call a context valid: what it grants is part of the
+    limit. Everything is in float64 on the host.
+
+    Arguments:
+        task: a task that `refusal` accepts.
+    """
+
+    def __init__(self, task: Task) -> None:
+        trees = trees_of(task.predictor)
+        assert trees is not None  # as `refusal` has made sure
+        self.ensemble = trees.ensemble
+        self.rules, self.space = task.rules.on_host(), task.space
+        self._pipeline = Pipeline(task.predictor, self.rules.problem)
+        origin, domain = task.space.origin, task.space.domain
+        self.shape = origin.shape[1:]
+        self.origin: Array = origin.flatten(1).double().cpu().numpy()
+        self._dtype = np.dtype(str(origin.dtype).removeprefix("torch."))
+        limits = None if domain is None else domain.limits
+        self.groups = () if limits is None else limits.groups
+        self.thresholds = thresholds_of(self.ensemble, self.groups)
+        count = self.ensemble.num_targets
+        nothing = torch.zeros((1, count), dtype=torch.float64)
+        self._fixed: Array = self.rules.turned(nothing)[0].numpy()
+        unit = torch.eye(count, dtype=torch.float64)
+        self._per_cost: Array = self.rules.turned(unit).numpy() - self._fixed  # (n, m)
+        low, high = self.ensemble.ranges()
+        largest = np.maximum(np.abs(low), np.abs(high))
+        ends = np.stack([low, high])[:, :, None] * self._per_cost
+        least, most = ends.min(0).sum(0) + self._fixed, ends.max(0).sum(0) + self._fixed
+        #: 1 or -1 for prices that are never below or above 0, 0 for others, `(m,)`.
+        self._signs = (least >= 0).astype(np.float64) - (most <= 0)
+        #: The largest that each price can be, `(m,)`.
+        self.sizes: Array = largest @ np.abs(self._per_cost) + np.abs(self._fixed)
+        criterion, factual = self.rules.criterion, self.rules.factual
+        self._anchor: Array = criterion.anchor(factual).numpy()
+        self._pivot: Array = criterion.pivot(factual).numpy()
+        self._factual: Array = factual.numpy()
+
+    def __len__(self) -> int:
+        return len(self.origin)
+
+    @staticmethod
+    def refusal(task: Task) -> str:
+        """Why a task cannot be treated exactly, or ""."""
+        if task.space.latent is not None:
+            return "codes are searched, not contexts (use MDMM())"
+        if trees_of(task.predictor) is None:
+            return "the predictor is not a tree ensemble (use Auto())"
+        if task.space.proximity.power is None:
+            name = type(task.space.proximity).__name__
+            return f"the proximity is {name}, and needs to be a sum over features, as L2 and L1 are"
+        domain = task.space.domain
+        if domain is not None and len(domain.limits.matrix):
+            return "limits on weighted sums of features are not served"
+        if not task.rules.criterion.multiples:
+            return f"{type(task.rules.criterion).__name__} is not given as linear inequalities"
+        return ""
+
+    def multiples(self, quantifier: Quantifier) -> tuple[float, ...]:
+        """The criterion's multiples of y, as in `Criterion.multiples`."""
+        return self.rules.criterion.multiples.get(quantifier, ())
+
+    def cells(self, row: int) -> Cells:
+        """The cells that a row may move to."""
+        size, domain = self.origin.shape[1], self.space.domain
+        power = self.space.proximity.power
+        assert power is not None
+        allowed = Allowed.anything(size)
+        if domain is not None:
+            allowed = Allowed(
+                domain.lower[row].double().cpu().numpy(),
+                domain.upper[row].double().cpu().numpy(),
+                domain.limits.integer,
+                self.groups,
+            )
+        units = self.space.proximity.units(size)
+        return Cells.of(self.thresholds, self.origin[row], self._dtype, units, power, allowed)
+
+    def contexts(self, x: Array) -> Tensor:
+        """Contexts in the shape and dtype of the task's own: `(R, p) -> (R, ...)`."""
+        return torch.from_numpy(x).reshape(-1, *self.shape).to(self.space.origin)
+
+    def prices(self, x: Tensor) -> Tensor:
+        """Turned prices as the predictor gives them: `(R, ...) -> (R, m)`."""
+        with torch.no_grad():
+            costs = self._pipeline.deployed(x)
+        return self.rules.turned(costs.to("cpu", torch.float64))
+
+    def directions(self, row: int, quantifier: Quantifier, decisions: Array) -> Array:
+        """The d of all `<prices, d> <= 0` that decisions stand for: `(K, m) -> (K C, m)`."""
+        multiples = np.array(self.multiples(quantifier))
+        parts = multiples[:, None] * decisions[:, None]
+        ends = parts[:, :, None] + self._ends(row)
+        directions: Array = np.reshape(ends, (-1, decisions.shape[1]))
+        return directions
+
+    def _ends(self, row: int) -> Array:
+        """The anchor; with a margin, the two that its size stands for: `(E, m)`."""
+        if self.rules.margin == 0:
+            return self._anchor[row][None]
+        extra = self.rules.margin * self._pivot[row]
+        return np.stack([self._anchor[row] + extra, self._anchor[row] - extra])
+
+    def cuts(
+        self, row: int, quantifier: Quantifier, decisions: Array
+    ) -> tuple[Array, Array, Array]:
+        """Cuts on costs, base apart: weights `(K C, n)`, limits and sizes `(K C,)`.
+
+        Arguments:
+            row: the row.
+            quantifier: the role of the decisions.
+            decisions: feasible ones, `(K, m)`.
+        """
+        directions = self.directions(row, quantifier, decisions)
+        terms = self._terms(row, quantifier, decisions)
+        # A fraction of the terms |price_j| is granted: of prices of one sign it is linear in them,
+        # of others it is at most that of the largest.
+        signed = TOLERANCE * self._signs * terms
+        granted = TOLERANCE * terms @ np.where(self._signs == 0, self.sizes, 0.0)
+        size = terms @ self.sizes
+        if not self.rules.problem.ranks_decisions:
+            granted += FEASIBILITY_TOLERANCE * size
+        # The library itself may add its leaves in single precision.
+        granted += _SUMS * self.ensemble.precision * size
+        granted += self.rules.rounding * self._largest[row] * terms.sum(axis=1)
+        eased = directions - signed
+        weights: Array = eased @ self._per_cost.T
+        constant = eased @ self._fixed + weights @ self.ensemble.base
+        return weights, granted - constant, np.maximum(size, np.finfo(np.float64).tiny)
+
+    def _terms(self, row: int, quantifier: Quantifier, decisions: Array) -> Array:
+        """Multiples of each |price| that verification compares at most: `(K, m) -> (K C, m)`.
+
+        They are those of the rival's direction `a y + end`. Where every decision counts the rival
+        is the best one, which is not known here. With prices >= 0 it costs no more than the given
+        one; with prices <= 0 it is worth no more than the end, but for the tolerance, or the
+        criterion would not hold; otherwise it has entries as large as any decision.
+        """
+        multiples, ends = np.array(self.multiples(quantifier)), np.abs(self._ends(row))
+        sizes = np.abs(decisions)
+        parts = np.full(len(multiples), np.abs(multiples).max())[:, None] * sizes[:, None]
+        shape = (-1, decisions.shape[1])
+        if quantifier is not Quantifier.EVERY or (self._positive and (self._signs > 0).all()):
+            return (parts[:, :, None] + ends).reshape(shape)
+        if self._positive and (self._signs < 0).all():
+            return np.broadcast_to(2.001 * ends, (*parts.shape[:2], *ends.shape)).reshape(shape)
+        known = (decisions, self._anchor[row], self._pivot[row], self._factual[row])
+        largest = max(float(np.abs(entries).max(initial=0.0)) for entries in known)
+        reach = 1.0 if self.rules.problem.binary else 2 * largest
+        reached = np.full_like(parts, np.abs(multiples).max() * reach)
+        return (reached[:, :, None] + ends).reshape(shape)
+
+    @cached_property
+    def _positive(self) -> bool:
+        """Whether no entry of a decision is negative."""
+        return bool((self.rules.problem.column_bounds()[0] >= 0).all())
+
+    @cached_property
+    def _largest(self) -> Array:
+        """The largest price of each row, anywhere or at the origin: `(B,)`."""
+        here = np.full(len(self), self.sizes.max(initial=0.0))
+        size = self.rules.size
+        return here if size is None else np.maximum(here, size.double().cpu().numpy())

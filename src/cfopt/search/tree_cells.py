@@ -1,0 +1,102 @@
+"""The nearest explanation behind a tree ensemble, with a proof, for any problem."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from threading import Lock
+
+from torch import Tensor
+
+from cfopt import registry
+from cfopt._typing import Array
+from cfopt.engine.progress import Points, Progress
+from cfopt.engine.task import Task
+from cfopt.exact.tree_task import TreeTask
+from cfopt.extras import require
+from cfopt.question.quantifier import Quantifier
+from cfopt.search.base import Search, check_whole
+from cfopt.search.reference import JudgedReferences, nearest_first
+
+
+@registry.searches.register
+@dataclass(frozen=True, eq=False)
+class TreeCells(Search):
+    """Branch and cut over boxes of cells, between the thresholds that the trees compare.
+
+    Costs are constant in a cell, and the loss is a sum over features, so that the nearest context
+    of a box of cells is known at once. A box is refuted where a cut is broken by the least leaves
+    that each tree can reach in it, or divided; the nearest cell that meets all cuts is judged by
+    the solver, whose decision becomes a cut. When nothing nearer is open, it is the closest
+    explanation there is; when nothing is open at all, there is none. When time is up, each row has
+    its best answer so far, and the bound that is proved by then; rows share the time alike.
+
+    Arguments:
+        contexts: known contexts, such as the training data, `(N, p)`; valid ones are starts.
+        max_decisions: the most decisions to list, where the criterion asks for some decision.
+        threads: how many rows are worked on at once; the solver is asked by one at a time.
+    """
+
+    contexts: Tensor | None = None
+    max_decisions: int = 2000
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        check_whole(self, max_decisions=1, threads=1)
+
+    def knowing(self, reference: Tensor) -> TreeCells:
+        """The same from known contexts, `(N, ...)`."""
+        return replace(self, contexts=reference)
+
+    def refusal(self, task: Task) -> str:
+        """Needs a tree ensemble, and a list of decisions where some decision is asked for."""
+        reason = TreeTask.refusal(task)
+        if reason or Quantifier.SOME not in task.rules.criterion.multiples:
+            return reason
+        problem = task.rules.problem
+        if problem.decisions(self.max_decisions) is None:
+            return (
+                f"the decisions of {type(problem).__name__} are more than {self.max_decisions} or "
+                "cannot be listed"
+            )
+        return ""
+
+    def steps(self, task: Task) -> Iterator[Progress]:
+        """One row after the other, or as many at once as there are threads."""
+        require("TreeCells", "trees", "numba")
+        from cfopt.search.tree_row import TreeRow
+        from cfopt.trees.layout import Layout
+
+        self.check(task)
+        model = TreeTask(task)
+        layout, solver = Layout(model.ensemble, model.thresholds), Lock()
+        end = task.rules.problem.deadline
+        proven = task.proven()
+        known = self._judged(proven)
+
+        def run(row: int) -> Points:
+            now = time.monotonic()
+            deadline = now + (end - now) / max(1.0, (len(task) - row) / self.threads)
+            starts = self._starts(proven[task.row_numbers[row : row + 1]], known)
+            return TreeRow(model, row, layout, self.max_decisions, solver).run(deadline, starts)
+
+        with ThreadPoolExecutor(self.threads) as pool:
+            running = [pool.submit(run, row) for row in range(len(task))]
+            for done, one in enumerate(running, start=1):
+                yield Progress(done, len(task) - done, len(task), one.result())
+
+    def _judged(self, task: Task) -> JudgedReferences | None:
+        """The known contexts, solved once for all rows."""
+        if self.contexts is None:
+            return None
+        contexts = self.contexts.to(task.space.origin)
+        return JudgedReferences(task, contexts[contexts.flatten(1).isfinite().all(1)])
+
+    @staticmethod
+    def _starts(task: Task, known: JudgedReferences | None) -> Iterator[Array]:
+        """The known contexts that seem valid for a task of one row, the nearest first, `(p,)`."""
+        if known is not None:
+            for k in nearest_first(task, known):
+                yield known.contexts[k].flatten().double().cpu().numpy()

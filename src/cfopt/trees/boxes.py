@@ -1,0 +1,130 @@
+"""A proof that all cells nearer than a bound are refuted: a tree of boxes, and its check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cfopt._typing import Array
+from cfopt.trees.cells import Cells
+from cfopt.trees.ensemble import TreeEnsemble
+
+_Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class BoxTree:
+    """Boxes that divide all contexts; each that is not divided is refuted by a cut, or far away.
+
+    Arguments:
+        feature: the feature by which a box is divided, -1 if it is not, `(N,)`.
+        threshold: contexts up to it are in the left part, `(N,)`.
+        left, right: the parts of a box, `(N,)`.
+        reason: the cut that refutes a box that is not divided, -1 if it is far away, `(N,)`.
+        sliced: the feature for each of whose cells the cut refutes the box, -1 if it does so as a
+            whole, `(N,)`.
+    """
+
+    feature: _Ints
+    threshold: Array
+    left: _Ints
+    right: _Ints
+    reason: _Ints
+    sliced: _Ints
+
+    def __len__(self) -> int:
+        return len(self.feature)
+
+
+def leaf_boxes(ensemble: TreeEnsemble, thresholds: list[Array]) -> tuple[_Ints, _Ints, _Ints]:
+    """The first and last cells that reach each leaf, `(L, p)` each, and its tree, `(L,)`.
+
+    Cells are numbered as those between all thresholds of a feature.
+    """
+    count, p = len(ensemble.values), ensemble.num_features
+    last = np.array([len(edges) for edges in thresholds], dtype=np.int32)
+    low: _Ints = np.zeros((len(ensemble.feature), p), dtype=np.int32)
+    high: _Ints = np.tile(last, (len(ensemble.feature), 1))
+    tree = np.zeros(count, dtype=np.int32)
+    level = np.asarray(ensemble.roots)
+    owner = np.arange(len(level), dtype=np.int32)
+    while len(level):
+        inner = ensemble.feature[level] >= 0
+        tree[ensemble.left[level[~inner]]] = owner[~inner]
+        level, owner = level[inner], owner[inner]
+        f = ensemble.feature[level]
+        at = _last_cell(thresholds, f, ensemble.threshold[level])
+        left, right = ensemble.left[level], ensemble.right[level]
+        for child in (left, right):
+            low[child], high[child] = low[level], high[level]
+        high[left, f] = np.minimum(high[left, f], at)
+        low[right, f] = np.maximum(low[right, f], at + 1)
+        level, owner = np.concatenate([left, right]), np.concatenate([owner, owner])
+    leaves = np.flatnonzero(ensemble.feature < 0)
+    order = ensemble.left[leaves].argsort()
+    return low[leaves[order]], high[leaves[order]], tree
+
+
+def _last_cell(thresholds: list[Array], feature: _Ints, threshold: Array) -> _Ints:
+    """The last cell up to a threshold: `(K,), (K,) -> (K,)`."""
+    found = np.empty(len(feature), dtype=np.int32)
+    for f in np.unique(feature):
+        own = feature == f
+        # Cell j ends with threshold j, which is the first one that is not below.
+        found[own] = np.searchsorted(thresholds[f], threshold[own], side="right") - 1
+        found[own] += threshold[own] == np.inf
+    return found
+
+
+def proved(
+    tree: BoxTree,
+    claim: float,
+    ensemble: TreeEnsemble,
+    thresholds: list[Array],
+    cells: Cells,
+    weights: Array,
+    limits: Array,
+) -> float:
+    """What a tree of boxes proves about the cost of cells that meet all cuts; 0 if nothing.
+
+    Arguments:
+        tree: the boxes.
+        claim: what they are said to prove; leaves that cost as much are not looked at.
+        ensemble, thresholds: the trees, and the thresholds of each feature.
+        cells: those that the row may move to.
+        weights, limits: the cuts, `<costs without base, weight> <= limit`, `(K, n)` and `(K,)`.
+    """
+    from cfopt.trees import check
+
+    single = bool((ensemble.targets >= 0).all())
+    low, high, owner = leaf_boxes(ensemble, thresholds)
+    if single:
+        scores = ensemble.values[:, 0] * weights[:, ensemble.targets[owner]]
+    else:
+        scores = weights @ ensemble.values.T
+    p, count = ensemble.num_features, len(tree)
+    inner = tree.feature >= 0
+    number = np.arange(count)
+    sound = (
+        count > 0
+        and bool((tree.feature < p).all() and (tree.sliced < p).all())
+        and bool((tree.reason < len(limits)).all())
+        # Parts come after the whole, so that nothing is its own part.
+        and bool((tree.left[inner] > number[inner]).all() and (tree.left[inner] < count).all())
+        and bool((tree.right[inner] > number[inner]).all() and (tree.right[inner] < count).all())
+    )
+    if not sound:
+        return 0.0
+    at = np.zeros(count, dtype=np.int32)
+    at[inner] = _last_cell(thresholds, tree.feature[inner], tree.threshold[inner])
+    starts = np.cumsum([0] + [len(group) for group in cells.groups]).astype(np.int32)
+    members = np.array([f for group in cells.groups for f in group], dtype=np.int32)
+    return float(
+        check.least_unrefuted(
+            tree.feature, at, tree.left, tree.right, tree.reason, tree.sliced,
+            claim, low, high, owner, np.ascontiguousarray(scores), limits,
+            cells.start, cells.number, cells.value, cells.cost, starts, members,
+        )
+    )  # fmt: skip

@@ -56,5 +56,6 @@ from .search import LatentSequential as LatentSequential
 from .search import Search as Search
 from .search import Sequential as Sequential
 from .search import Tangents as Tangents
+from .search import TreeCells as TreeCells
 
 __version__: str

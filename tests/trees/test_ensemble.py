@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 lightgbm = pytest.importorskip("lightgbm")
 xgboost = pytest.importorskip("xgboost")
@@ -24,6 +25,8 @@ from sklearn.multioutput import MultiOutputRegressor  # noqa: E402
 from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor  # noqa: E402
 
 from cfopt.errors import InputError  # noqa: E402
+from cfopt.pipeline.adapted import as_predictor  # noqa: E402
+from cfopt.testing import PredictorContract  # noqa: E402
 from cfopt.trees.ensemble import TreeEnsemble, at_single_precision  # noqa: E402
 from cfopt.trees.importers import load_ensemble, read_ensemble  # noqa: E402
 
@@ -174,3 +177,11 @@ def test_what_is_not_a_sum_of_leaves_is_refused() -> None:
     for words, model in refused.items():
         with pytest.raises(InputError, match=words):
             read_ensemble(model)
+
+
+class TestAdaptedForest(PredictorContract):
+    def predictor(self) -> Any:
+        return as_predictor(MODELS["forest"]())
+
+    def contexts(self) -> torch.Tensor:
+        return torch.from_numpy(X[:8])

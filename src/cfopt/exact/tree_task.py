@@ -129,8 +129,8 @@ class TreeTask:
     def _ends(self, row: int) -> Array:
         """The anchor; with a margin, the two that its size stands for: `(E, m)`."""
         if self.rules.margin == 0:
-            return self._anchor[row][None]
-        extra = self.rules.margin * self._pivot[row]
+            return self._anchor[row : row + 1]
+        extra: Array = self.rules.margin * self._pivot[row]
         return np.stack([self._anchor[row] + extra, self._anchor[row] - extra])
 
     def cuts(

@@ -28,6 +28,7 @@ MODULES = {
     "pillow": "PIL",
     "pydantic-core": "pydantic_core",
     "scikit-learn": "sklearn",
+    "xgboost-cpu": "xgboost",
 }
 
 

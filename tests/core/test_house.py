@@ -90,6 +90,25 @@ def test_the_examples_in_the_documents_run(
         assert module.e.status[0] in ("valid", "proved infeasible", "already valid")
         assert (tmp_path / "why.png").is_file()
         assert (tmp_path / "why.json").is_file()
+    elif name == "docs/any-predictor.md":
+        # By the libraries' own predictions and all paths, not by what cfopt made of them.
+        paths = module.roads.decisions().numpy()
+        for e, predict, own in (
+            (module.linear, module.model.predict, module.linear.frame),
+            (module.exact, module.forest.predict, module.exact.frame),
+            (module.found, module.simulated, module.found.frame),
+        ):
+            worth = predict(own) @ paths.T
+            old = (predict(own) * e.factual.numpy()).sum(1)
+            assert (worth.min(1) <= old + 1e-9)[e.valid.numpy()].all()
+            if e is not module.linear:
+                lost = old >= (1 + e.criterion.epsilon) * worth.min(1) - 1e-5 * old
+                assert lost[e.valid.numpy()].all()
+        assert module.linear.valid.all()
+        assert set(module.exact.status) <= {"valid", "proved infeasible", "already valid"}
+        assert module.exact.optimal[module.exact.valid].all()
+        assert module.found.valid.all()
+        assert module.each.valid.all()
     else:
         for contract in (module.TestCheapestOf(), module.TestCheaper()):
             tests = [getattr(contract, test) for test in dir(contract) if test.startswith("test_")]

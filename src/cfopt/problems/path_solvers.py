@@ -42,14 +42,19 @@ class LevelSweep:
         turn = np.empty(len(heads), dtype=np.intp)
         turn[by_head] = np.arange(len(heads)) - first[heads[by_head]]
         level = arcs.levels[arcs.heads]
-        #: Arcs in the order in which they are relaxed, and the operations as slices of them.
+        #: Arcs in the order in which they are relaxed.
         self._order = np.lexsort((heads, turn, level))
-        keys = np.stack([level, turn])[:, self._order]
-        starts = np.flatnonzero((np.diff(keys, axis=1, prepend=-1) != 0).any(axis=0))
-        ends = np.append(starts[1:], len(heads))
         self._tails = self._place[arcs.tails][self._order]
-        into = heads[self._order]
-        self._passes = [(a, b, into[a], into[b - 1] + 1) for a, b in zip(starts, ends, strict=True)]
+        self._labels = self._order[:, None].astype(np.int32)
+        into, level, turn = (which[self._order] for which in (heads, level, turn))
+        #: For each level its arcs, and which of them enter which nodes first, second and so on.
+        self._levels: list[tuple[slice, list[tuple[slice, slice]]]] = []
+        for start, end in _runs(level):
+            turns = [
+                (slice(a, b), slice(into[start + a], into[start + b - 1] + 1))
+                for a, b in _runs(turn[start:end])
+            ]
+            self._levels.append((slice(start, end), turns))
 
     def arcs_of(self, prices: Array) -> list[tuple[Indices, Indices]]:
         """Rows, and the arcs of their paths from the target back: `(B, m) -> [(R,), (R,)]`."""
@@ -65,13 +70,15 @@ class LevelSweep:
         costs = prices.T[self._arcs.columns[self._order]]
         reach = np.full((self._arcs.num_nodes, len(prices)), np.inf)
         reach[self._place[self._arcs.source]] = 0.0
-        last = np.zeros(reach.shape, dtype=np.intp)
-        for start, end, top, bottom in self._passes:
-            offered = reach[self._tails[start:end]]
-            offered += costs[start:end]
-            better = offered < reach[top:bottom]
-            np.copyto(reach[top:bottom], offered, where=better)
-            np.copyto(last[top:bottom], self._order[start:end, None], where=better)
+        last = np.zeros(reach.shape, dtype=np.int32)  # half the memory to move
+        for arcs, ((first, entered), *others) in self._levels:
+            offered, taken = reach[self._tails[arcs]], self._labels[arcs]
+            offered += costs[arcs]
+            reach[entered], last[entered] = offered[first], taken[first]
+            for turn, entered in others:
+                better = offered[turn] < reach[entered]
+                np.minimum(reach[entered], offered[turn], out=reach[entered])
+                np.copyto(last[entered], taken[turn], where=better)
         return last
 
     def _back(self, last: Indices) -> list[tuple[Indices, Indices]]:
@@ -85,6 +92,12 @@ class LevelSweep:
             going = at != self._arcs.source
             rows, at = rows[going], at[going]
         return steps
+
+
+def _runs(values: Indices) -> list[tuple[int, int]]:
+    """Start and end of each run of equal values."""
+    starts = np.flatnonzero(np.diff(values, prepend=-1)).tolist()
+    return list(zip(starts, [*starts[1:], len(values)], strict=True))
 
 
 class Dijkstra:

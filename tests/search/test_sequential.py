@@ -141,7 +141,7 @@ def test_solves_and_passes_are_counted() -> None:
     factual = pipeline.decide(x0)
     criterion = cfopt.Epsilon(0.3).bind(5, factual)
     rules = cfopt.Rules(oracle, factual, criterion)
-    task = cfopt.Task(rules, cfopt.Space(x0, cfopt.L2()), predictor)
+    task = cfopt.Task(rules, cfopt.Space(x0, cfopt.L2()), pipeline.predictor)
     solved.clear()
     passed.clear()
     points = cfopt.Sequential(restarts=1, samples=16, starts=2).run(task)

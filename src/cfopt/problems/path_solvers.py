@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import NDArray
 from scipy.sparse.csgraph import dijkstra
 
 from cfopt._typing import Array, Indices
@@ -65,7 +66,7 @@ class LevelSweep:
             found += [(rows + start, taken) for rows, taken in steps]
         return found
 
-    def _sweep(self, prices: Array) -> Indices:
+    def _sweep(self, prices: Array) -> NDArray[np.int32]:
         """The last arc of a cheapest way to each node, by its place: `(B, m) -> (N, B)`."""
         costs = prices.T[self._arcs.columns[self._order]]
         reach = np.full((self._arcs.num_nodes, len(prices)), np.inf)
@@ -81,7 +82,7 @@ class LevelSweep:
                 np.copyto(last[entered], taken[turn], where=better)
         return last
 
-    def _back(self, last: Indices) -> list[tuple[Indices, Indices]]:
+    def _back(self, last: NDArray[np.int32]) -> list[tuple[Indices, Indices]]:
         rows = np.arange(last.shape[1])
         at = np.full(len(rows), self._arcs.target)
         steps = []

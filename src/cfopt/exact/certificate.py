@@ -6,11 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
 from cfopt._typing import Array
+from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
+from cfopt.exact.exact_task import ExactTask
 from cfopt.exact.geometry import HalfSpaces, System, Tree, leaves, proved_bound
 from cfopt.question.quantifier import Quantifier
 
@@ -35,11 +38,28 @@ class Cut:
     quantifier: Quantifier
     ray: bool = False
 
-    def directions(self, model: AffineTask, row: int) -> Array:
+    def directions(self, model: ExactTask, row: int) -> Array:
         """The d of all its `<prices, d> <= 0`: `(C, m)`."""
         if self.ray:
             return model.ray_directions(self.decision[None])
         return model.directions(row, self.quantifier, self.decision[None])
+
+    def belongs(self, model: ExactTask, row: int, some: Array | None = None) -> bool:
+        """Whether the criterion implies the cut, if its decision is feasible.
+
+        `some` is the decision that is enough, where the cut may be about that one.
+        """
+        rules = model.rules
+        if self.ray:
+            return rules.problem.recedes(self.decision)
+        if self.quantifier is Quantifier.GIVEN:
+            return np.array_equal(self.decision, rules.factual[row].numpy())
+        if self.quantifier is Quantifier.SOME:
+            return some is not None and np.array_equal(self.decision, some)
+        # With a margin, the alternative need not win against itself.
+        own = rules.pivot[row].numpy()
+        contrast = rules.criterion.contrasts and rules.margin > 0
+        return not (contrast and np.array_equal(self.decision, own))
 
 
 @dataclass(frozen=True)
@@ -64,6 +84,11 @@ class Certificate(ABC):
 
     #: Whether it is said to prove that there is none.
     infeasible: bool
+
+    @classmethod
+    def model(cls, task: Task) -> Any:
+        """The task in the form that the proof is about; None if it has not got it."""
+        return None if AffineTask.refusal(task) else AffineTask(task)
 
     @abstractmethod
     def bound(self, model: AffineTask, row: int) -> float:
@@ -128,7 +153,7 @@ class CutProof(Certificate):
 
         `some` is the decision of a branch: only there may it enter as the one that is enough.
         """
-        if not all(self._belongs(cut, model, row, some) for cut in self.cuts):
+        if not all(cut.belongs(model, row, some) for cut in self.cuts):
             return 0.0
         grid = model.grid(row)
         strict = proved_bound(self.strict_system(model, row), model.norm, self.tree, grid)
@@ -139,21 +164,6 @@ class CutProof(Certificate):
         granting = proved_bound(self.system(model, row), model.norm, self.tree, grid)
         sound = strict < np.inf and granting >= (1 - _ROBUST) * strict
         return strict if sound else granting
-
-    @staticmethod
-    def _belongs(cut: Cut, model: AffineTask, row: int, some: Array | None) -> bool:
-        """Whether the criterion implies a cut, if its decision is feasible."""
-        rules = model.rules
-        if cut.ray:
-            return rules.problem.recedes(cut.decision)
-        if cut.quantifier is Quantifier.GIVEN:
-            return np.array_equal(cut.decision, rules.factual[row].numpy())
-        if cut.quantifier is Quantifier.SOME:
-            return some is not None and np.array_equal(cut.decision, some)
-        # With a margin, the alternative need not win against itself.
-        own = rules.pivot[row].numpy()
-        contrast = rules.criterion.contrasts and rules.margin > 0
-        return not (contrast and np.array_equal(cut.decision, own))
 
     def decisions(self) -> list[Array]:
         """Those of the cuts, rays apart."""

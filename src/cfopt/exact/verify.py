@@ -11,7 +11,6 @@ from torch import Tensor
 
 from cfopt.engine.rules import Rules
 from cfopt.engine.task import Task
-from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.certificate import Certificate, Clash
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Solved
 
@@ -99,12 +98,12 @@ def recheck(task: Task, certificates: Sequence[Certificate | None]) -> Proof:
     bound = torch.full((len(task),), torch.nan, dtype=torch.float64)
     clashes: dict[int, Clash] = {}
     given = {row: proof for row, proof in enumerate(certificates) if proof is not None}
-    if not given or AffineTask.refusal(task):
-        return Proof(bound, clashes)
-    model = AffineTask(task)
-    problem = model.rules.problem
+    models = {kind: kind.model(task) for kind in {type(proof) for proof in given.values()}}
     for row, proof in given.items():
-        decisions = proof.decisions()
+        model, decisions = models[type(proof)], proof.decisions()
+        if model is None:
+            continue
+        problem = model.rules.problem
         if decisions and problem.audit(np.stack(decisions)):
             continue  # a decision that is not feasible proves nothing
         bound[row] = proof.bound(model, row)

@@ -2,6 +2,7 @@
 
 from cfopt.search.auto import Auto
 from cfopt.search.base import Search
+from cfopt.search.certify import Certify
 from cfopt.search.closed_form import ClosedForm
 from cfopt.search.cutting_plane import CuttingPlane
 from cfopt.search.enumeration import Enumeration
@@ -15,6 +16,7 @@ from cfopt.search.within import Within
 __all__ = [
     "MDMM",
     "Auto",
+    "Certify",
     "ClosedForm",
     "Counting",
     "CuttingPlane",

@@ -1,0 +1,157 @@
+"""Proofs for what a search found behind a ReLU network, and nearer answers where there are any."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+
+from cfopt import registry
+from cfopt._batch import where_rows
+from cfopt.engine.progress import Points, Progress
+from cfopt.engine.task import Task
+from cfopt.exact.certificate import Certificate, Cut
+from cfopt.exact.relu import ReluProof, ReluTask
+from cfopt.exact.verify import verify
+from cfopt.problems.base import same_decision
+from cfopt.search.auto import Auto
+from cfopt.search.base import Search, check_time_limit
+from cfopt.search.cases import CaseTree
+
+#: Rows without an answer are looked at up to this many units of a typical change, then farther.
+_FIRST, _FARTHER = 1.0, 2.0
+#: Beyond the farthest that is allowed, so that rounding leaves nothing out.
+_ALL = 1.0 + 1e-9
+
+
+@registry.searches.register
+@dataclass(frozen=True)
+class Certify(Search):
+    """Another search, whose answers behind a ReLU network are proved, or improved.
+
+    Branch and cut over the neurons that may be on or off within the distance of the answer; each
+    case is bounded by a convex relaxation with the network in it, the decisions found by the oracle
+    as cuts. Ended early, the bound holds all the same. Every bound is kept as a tree of cases with
+    multipliers, which `explain` evaluates again.
+
+    Arguments:
+        search: what finds the first answers.
+        time_limit: seconds for the proofs of all rows together, the search apart.
+    """
+
+    search: Search = field(default_factory=Auto)
+    time_limit: float = 60.0
+
+    def __post_init__(self) -> None:
+        check_time_limit(self, self.time_limit)
+
+    def refusal(self, task: Task) -> str:
+        """Needs a ReLU network, and a criterion about the factual or every decision."""
+        return ReluTask.refusal(task) or self.search.refusal(task)
+
+    def steps(self, task: Task) -> Iterator[Progress]:
+        """The search, then its rows one after the other; what is open at the end ends with it."""
+        self.check(task)
+        step, parts = 0, []
+        for progress in self.search.steps(task):
+            step += 1
+            if progress.finished is not None:
+                parts.append(progress.finished)
+            yield Progress(step, len(task), len(task), None, progress.moving)
+        points = Points.gather(parts)
+        valid = verify(task, points.x).valid.to(points.found.device)
+        points = replace(points, found=points.found & valid)
+        deadline = time.monotonic() + self.time_limit
+        model = ReluTask(task)
+        waiting = [_Row(task, model, points, row) for row in range(len(task))]
+        while waiting:
+            left: list[_Row] = []
+            for k, row in enumerate(waiting):
+                now = time.monotonic()
+                # Half of its share at first, so that hard rows do not use up what others need.
+                share = (deadline - now) / (2 * (len(waiting) - k))
+                row.run(now + max(share, 0.0))
+                step += 1
+                ended = row.done or time.monotonic() >= deadline
+                finished = row.finish() if ended else None
+                left += [] if ended else [row]
+                yield Progress(step, len(left) + len(waiting) - k - 1, len(task), finished)
+            waiting = left
+
+
+class _Row:
+    """One row: its first answer, and the tree of cases that proves or improves it."""
+
+    def __init__(self, task: Task, model: ReluTask, points: Points, row: int) -> None:
+        self._task, self._model, self._row = task, model, row
+        self._points = points[torch.tensor([row], device=points.rows.device)]
+        self._cuts: list[Cut] = []
+        rules = model.rules
+        own = bool(same_decision(rules.pivot[row : row + 1], rules.factual[row : row + 1])[0])
+        if not (own and rules.margin > 0 and rules.criterion.contrasts):
+            self._cuts.append(Cut(rules.factual[row].numpy(), model.quantifier))
+        self._reach = model.reach(row)
+        self._proved: ReluProof | None = None  # that of a smaller radius
+        loss = np.inf
+        power = model.norm.power
+        radius = _FIRST * model.origin.shape[1] ** (1 / power)
+        if bool(self._points.found[0]):
+            loss = float(task.space[torch.tensor([row])].loss(self._points.x)[0])
+            radius = loss ** (1 / power) * _ALL
+        self._tree = self._planted(radius, loss)
+
+    def _planted(self, radius: float, loss: float) -> CaseTree:
+        radius = min(radius, self._reach * _ALL)
+        return CaseTree(self._task, self._model, self._row, self._cuts, radius, loss)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more can be proved."""
+        return self._tree.done and (self._tree.loss < np.inf or self._tree.radius >= self._reach)
+
+    def run(self, deadline: float) -> None:
+        """Go on; where there is no explanation within the radius, look farther."""
+        self._tree.run(deadline)
+        while self._tree.done and not self.done and time.monotonic() < deadline:
+            if self._tree.least < np.inf:
+                break  # cases that cannot be divided are left: farther out it would be no better
+            before = self._tree
+            self._proved = before.proof()
+            self._tree = self._planted(before.radius * _FARTHER, np.inf)
+            self._tree.solves, self._tree.looks = before.solves, before.looks
+            self._tree.run(deadline)
+
+    def finish(self) -> Points:
+        """The answer, nearer or not, with what is proved."""
+        tree, points = self._tree, self._points
+        proof: Certificate = tree.proof()
+        if tree.loss == np.inf:
+            proof = self._claim()
+        x, found, method = points.x, points.found, points.methods[0]
+        if tree.x is not None:
+            x, found = where_rows(torch.ones_like(found), tree.x.to(x), x), torch.ones_like(found)
+            method = f"{method}, then branch and cut"
+        return replace(
+            points,
+            x=x,
+            found=found,
+            steps=points.steps + len(tree.proof().nodes),
+            solves=points.solves + tree.solves,
+            passes=points.passes + tree.looks,
+            notes=("",) if tree.x is not None else points.notes,
+            methods=(method,),
+            certificates=(proof,),
+        )
+
+    def _claim(self) -> ReluProof:
+        """Of rows without an answer: that there is none, or the proof that reaches farthest."""
+        proof = self._tree.proof()
+        bound = proof.bound(self._model, self._row)
+        if bound == np.inf:
+            return replace(proof, infeasible=True)
+        if self._proved is None or bound >= self._proved.bound(self._model, self._row):
+            return proof
+        return self._proved

@@ -21,8 +21,9 @@ from cfopt.search.auto import Auto
 from cfopt.search.base import Search, check_time_limit
 from cfopt.search.cases import CaseTree
 
-#: Rows without an answer are looked at up to this many units of a typical change, then farther.
-_FIRST, _FARTHER = 1.0, 2.0
+#: Rows without an answer are looked at up to a change of one unit in every feature, then so many
+#: times as far, until so many units.
+_FARTHER, _FARTHEST = 2.0, 1e4
 #: Beyond the farthest that is allowed, so that rounding leaves nothing out.
 _ALL = 1.0 + 1e-9
 
@@ -66,7 +67,13 @@ class Certify(Search):
         points = replace(points, found=points.found & valid)
         deadline = time.monotonic() + self.time_limit
         model = ReluTask(task)
-        waiting = [_Row(task, model, points, row) for row in range(len(task))]
+        proved = [row for row, proof in enumerate(points.certificates) if proof is not None]
+        rest = [row for row in range(len(task)) if row not in set(proved)]
+        if proved:
+            step += 1
+            ended = points[torch.tensor(proved, device=points.rows.device)]
+            yield Progress(step, len(rest), len(task), ended)
+        waiting = [_Row(task, model, points, row) for row in rest]
         while waiting:
             left: list[_Row] = []
             for k, row in enumerate(waiting):
@@ -75,9 +82,9 @@ class Certify(Search):
                 share = (deadline - now) / (2 * (len(waiting) - k))
                 row.run(now + max(share, 0.0))
                 step += 1
-                ended = row.done or time.monotonic() >= deadline
-                finished = row.finish() if ended else None
-                left += [] if ended else [row]
+                over = row.done or time.monotonic() >= deadline
+                finished = row.finish() if over else None
+                left += [] if over else [row]
                 yield Progress(step, len(left) + len(waiting) - k - 1, len(task), finished)
             waiting = left
 
@@ -95,12 +102,11 @@ class _Row:
             self._cuts.append(Cut(rules.factual[row].numpy(), model.quantifier))
         self._reach = model.reach(row)
         self._proved: ReluProof | None = None  # that of a smaller radius
-        loss = np.inf
-        power = model.norm.power
-        radius = _FIRST * model.origin.shape[1] ** (1 / power)
+        loss, radius = np.inf, self._length(model.origin.shape[1])
+        self._most = _FARTHEST * radius
         if bool(self._points.found[0]):
             loss = float(task.space[torch.tensor([row])].loss(self._points.x)[0])
-            radius = loss ** (1 / power) * _ALL
+            radius = self._length(loss) * _ALL
         self._tree = self._planted(radius, loss)
 
     def _planted(self, radius: float, loss: float) -> CaseTree:
@@ -110,17 +116,23 @@ class _Row:
     @property
     def done(self) -> bool:
         """Whether nothing more can be proved."""
-        return self._tree.done and (self._tree.loss < np.inf or self._tree.radius >= self._reach)
+        tree = self._tree
+        return tree.done and (tree.radius >= min(self._length(tree.loss), self._reach, self._most))
+
+    def _length(self, loss: float) -> float:
+        """The length of changes of a loss."""
+        return float(loss ** (1 / self._model.norm.power))
 
     def run(self, deadline: float) -> None:
         """Go on; where there is no explanation within the radius, look farther."""
         self._tree.run(deadline)
         while self._tree.done and not self.done and time.monotonic() < deadline:
-            if self._tree.least < np.inf:
-                break  # cases that cannot be divided are left: farther out it would be no better
             before = self._tree
             self._proved = before.proof()
-            self._tree = self._planted(before.radius * _FARTHER, np.inf)
+            farther = self._length(before.loss) * _ALL
+            radius = min(farther, before.radius * _FARTHER)
+            self._tree = self._planted(radius, before.loss)
+            self._tree.x = before.x
             self._tree.solves, self._tree.looks = before.solves, before.looks
             self._tree.run(deadline)
 
@@ -128,7 +140,7 @@ class _Row:
         """The answer, nearer or not, with what is proved."""
         tree, points = self._tree, self._points
         proof: Certificate = tree.proof()
-        if tree.loss == np.inf:
+        if not self.done or tree.loss == np.inf:
             proof = self._claim()
         x, found, method = points.x, points.found, points.methods[0]
         if tree.x is not None:
@@ -147,7 +159,7 @@ class _Row:
         )
 
     def _claim(self) -> ReluProof:
-        """Of rows without an answer: that there is none, or the proof that reaches farthest."""
+        """That there is no explanation, or the proof that reaches farthest."""
         proof = self._tree.proof()
         bound = proof.bound(self._model, self._row)
         if bound == np.inf:

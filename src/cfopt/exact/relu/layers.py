@@ -21,14 +21,11 @@ _WIDEST = 2000
 
 def refusal_of(predictor: object) -> str:
     """Why a predictor is not known to be a ReLU network, or ""."""
-    modules = _modules(predictor)
-    if modules is None:
+    if _modules(predictor) is None:
         return (
-            "the predictor is not known to be a ReLU network: a torch Sequential of affine modules "
+            "the predictor is not known to be a ReLU network, a torch Sequential of affine modules "
             "and ReLU"
         )
-    if not any(type(module) is nn.ReLU for module in modules):
-        return "the predictor is affine; Auto() proves its answers without it"
     return ""
 
 

@@ -18,6 +18,8 @@ from cfopt.exact.relu.relaxation import Inequalities, Intervals, Multipliers, Ne
 _OPEN = 1e30
 #: The curvature that makes DAQP's programs strictly convex in the neurons, beside 2 for u.
 _CURVATURE = 1e-6
+#: By how much DAQP may break a row of norm 1.
+_PRIMAL = 1e-9
 #: What breaking every row by one costs where nothing meets them all.
 _BREACH = 1e6
 
@@ -44,6 +46,7 @@ def relax(
     rows = _Rows(network, intervals, known)
     euclidean = isinstance(region.norm, Euclidean)
     found = rows.by_daqp(region) if euclidean else rows.by_highs(region)
+    found = rows.clash(region) if found is None else found
     if found is None:
         return None
     values, row_multipliers, bound_multipliers = found
@@ -113,32 +116,31 @@ class _Rows:
         lower = np.concatenate([region.lower, np.zeros(count)])
         return lower, np.concatenate([region.upper, np.full(count, np.inf)])
 
-    def by_daqp(self, region: Region) -> tuple[Array | None, Array, Array] | None:
-        """`min |u|^2`; where nothing is feasible, the multipliers of a clash."""
+    def _program(self, region: Region) -> tuple[Array, Array, Array, Array]:
+        """Curvature, rows of norm 1, and the limits of all variables, then of the rows."""
         lower, upper = self._bounds(region)
         curvature = np.full(self._total, _CURVATURE)
         curvature[: self._size] = 2.0
-        matrix = self.matrix / self._length[:, None]
-        high = np.clip(np.concatenate([upper, self.upper / self._length]), -_OPEN, _OPEN)
-        low = np.clip(np.concatenate([lower, self.lower / self._length]), -_OPEN, _OPEN)
-        program = (np.diag(curvature), np.zeros(self._total), np.ascontiguousarray(matrix))
-        values, _, flag, info = daqp.solve(*program, high, low, primal_tol=1e-9)
-        multipliers = np.asarray(info["lam"])
-        if flag == -1:
-            return self._elastic(curvature, high, low)
-        if flag <= 0 or not np.isfinite(multipliers).all():
-            return None
-        return (
-            np.asarray(values),
-            multipliers[self._total :] / self._length,
-            multipliers[: self._total],
-        )
+        rows = np.ascontiguousarray(self.matrix / self._length[:, None])
+        low = np.concatenate([lower, self.lower / self._length])
+        high = np.concatenate([upper, self.upper / self._length])
+        return curvature, rows, np.clip(low, -_OPEN, _OPEN), np.clip(high, -_OPEN, _OPEN)
 
-    def _elastic(
-        self, curvature: Array, high: Array, low: Array
-    ) -> tuple[Array | None, Array, Array] | None:
+    def by_daqp(self, region: Region) -> tuple[Array | None, Array, Array] | None:
+        """`min |u|^2`."""
+        curvature, rows, low, high = self._program(region)
+        values, _, flag, info = daqp.solve(
+            np.diag(curvature), np.zeros(self._total), rows, high, low, primal_tol=_PRIMAL
+        )
+        found = np.asarray(info["lam"])
+        if flag <= 0 or not np.isfinite(found).all():
+            return None
+        return np.asarray(values), found[self._total :] / self._length, found[: self._total]
+
+    def clash(self, region: Region) -> tuple[Array | None, Array, Array] | None:
         """The multipliers of a clash: the program in which all rows may be broken, at a price."""
-        total, rows = self._total, self.matrix / self._length[:, None]
+        curvature, rows, low, high = self._program(region)
+        total = self._total
         above, below = (np.flatnonzero(np.abs(end[total:]) < _OPEN) for end in (high, low))
         slack = np.ones((len(rows), 1))
         matrix = np.concatenate([np.hstack([rows, -slack])[above], np.hstack([rows, slack])[below]])
@@ -152,7 +154,7 @@ class _Rows:
             np.ascontiguousarray(matrix),
             np.concatenate([high[:total], [_OPEN], most]),
             np.concatenate([low[:total], [0.0], least]),
-            primal_tol=1e-9,
+            primal_tol=_PRIMAL,
         )
         found = np.asarray(info["lam"])
         if flag <= 0 or not np.isfinite(found).all():

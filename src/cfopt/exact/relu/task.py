@@ -13,7 +13,14 @@ from cfopt.exact.certificate import Cut
 from cfopt.exact.exact_task import ExactTask
 from cfopt.exact.relu.layers import read_layers, refusal_of, size_refusal
 from cfopt.exact.relu.region import Region
-from cfopt.exact.relu.relaxation import Inequalities, Intervals, Network, tightened
+from cfopt.exact.relu.relaxation import (
+    Inequalities,
+    Intervals,
+    Lines,
+    Network,
+    lower_lines,
+    tightened,
+)
 from cfopt.problems.base import FEASIBILITY_TOLERANCE
 from cfopt.question.quantifier import Quantifier
 
@@ -79,8 +86,12 @@ class ReluTask(ExactTask):
         """
         network, region = self.network(row), self.region(row, radius)
         intervals = tightened(network, Intervals.unknown(network), region, None)
-        active = np.maximum(intervals.upper[-1], 0.0)
-        sizes = np.abs(network.weights[-1]) @ active + np.abs(network.biases[-1])
+        weight, bias = network.weights[-1], network.biases[-1]
+        both, constants = np.concatenate([weight, -weight]), np.concatenate([bias, -bias])
+        slopes, constants = lower_lines(
+            network, Lines(intervals), len(network.widths), both, constants
+        )
+        sizes = np.abs(region.least(slopes) + constants).reshape(2, -1).max(axis=0)
         largest = float(sizes.max(initial=0.0))
         if self.rules.size is not None:
             largest = max(largest, float(self.rules.size[row]))

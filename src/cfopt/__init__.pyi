@@ -47,6 +47,7 @@ from .result.explanation import Explanation as Explanation
 from .result.status import Status as Status
 from .search import MDMM as MDMM
 from .search import Auto as Auto
+from .search import Certify as Certify
 from .search import ClosedForm as ClosedForm
 from .search import Counting as Counting
 from .search import CuttingPlane as CuttingPlane

@@ -11,21 +11,16 @@ from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
 from cfopt.exact.affine import AffineMap, is_affine
 from cfopt.exact.decision_table import DOUBT, EPS, NOISE, DecisionTable
-from cfopt.exact.geometry import Euclidean, Grid, HalfSpaces, Leeway, Norm, System, Taxicab
+from cfopt.exact.exact_task import ExactTask
+from cfopt.exact.geometry import HalfSpaces, Leeway
 from cfopt.problems.base import FEASIBILITY_TOLERANCE
-from cfopt.question.proximity import L1, L2, Proximity
-from cfopt.question.quantifier import Quantifier
-
-#: With limits on x the masters are dense in the features.
-_MOST_LIMITED = 2000
-_NORMS: dict[type[Proximity], Norm] = {L2: Euclidean(), L1: Taxicab()}
 
 
-class AffineTask:
-    """Each row's change `u = (x - x0) / scale`, so that the proximity is a plain norm of u.
+class AffineTask(ExactTask):
+    """A task whose prices are affine in the change u.
 
     Prices are `theta(u) = theta0 + V u`, and a cut `<theta, d> <= 0` is the half-space
-    `(V' d) u <= -<theta0, d>`. Everything is in float64 on the host.
+    `(V' d) u <= -<theta0, d>`.
 
     Arguments:
         task: a task that `refusal` accepts.
@@ -33,11 +28,7 @@ class AffineTask:
 
     def __init__(self, task: Task) -> None:
         found = AffineMap.of(task)
-        self.rules, self.space = task.rules.on_host(), task.space
-        self.shape = task.space.origin.shape[1:]
-        self.origin: Array = task.space.origin.flatten(1).double().cpu().numpy()
-        self.scale = task.space.proximity.units(self.origin.shape[1])
-        self.norm = _NORMS[type(task.space.proximity)]
+        super().__init__(task)
         self.slopes: Array = found.weight * self.scale  # V, (m, p)
         self._steepness: Array = np.abs(self.slopes)
         self._steepest: Array = self._steepness.max(axis=0)
@@ -46,25 +37,7 @@ class AffineTask:
         self._weight, self._constant = np.abs(found.weight).T, np.abs(found.bias)
         self.sizes: Array = np.abs(self.origin) @ self._weight + self._constant
         self.eps = float(torch.finfo(task.space.origin.dtype).eps)
-        criterion, factual = self.rules.criterion, self.rules.factual
-        self._anchor: Array = criterion.anchor(factual).numpy()
-        self._pivot: Array = self.rules.pivot.numpy()
-        self._factual: Array = factual.numpy()
         self._listing: DecisionTable | None = None
-        self._box: tuple[Array, Array] | None = None
-        self._sums: tuple[Array, Array, Array] | None = None
-        if (domain := task.space.domain) is not None:
-            # The origin is allowed, whatever rounding says.
-            lower = domain.lower.double().cpu().numpy() - self.origin
-            upper = domain.upper.double().cpu().numpy() - self.origin
-            self._box = (
-                np.minimum(lower / self.scale, 0.0),
-                np.maximum(upper / self.scale, 0.0),
-            )
-            self._sums = domain.sums()
-
-    def __len__(self) -> int:
-        return len(self.origin)
 
     @staticmethod
     def refusal(task: Task) -> str:
@@ -76,15 +49,7 @@ class AffineTask:
                 "the predictor is not known to be affine (use Sequential() or MDMM(), or wrap it "
                 "in cfopt.Affine if it is)"
             )
-        proximity = type(task.space.proximity)
-        if proximity not in _NORMS:
-            return f"the proximity is {proximity.__name__}, and needs to be L2 or L1"
-        size = task.space.origin[0].numel()
-        if task.space.domain is not None and size > _MOST_LIMITED:
-            return f"{size} features with limits are more than {_MOST_LIMITED}; use MDMM()"
-        if not task.rules.criterion.multiples:
-            return f"{type(task.rules.criterion).__name__} is not given as linear inequalities"
-        return ""
+        return ExactTask.limitation(task)
 
     def prices(self, rows: list[int], u: Array) -> Tensor:
         """Turned prices after changes: `(R, p) -> (R, m)`."""
@@ -94,33 +59,6 @@ class AffineTask:
         """The terms that prices are sums of, after changes: `(R, p) -> (R, m)`."""
         sizes: Array = np.abs(self.origin[rows] + self.scale * u) @ self._weight + self._constant
         return sizes
-
-    def multiples(self, quantifier: Quantifier) -> tuple[float, ...]:
-        """The criterion's multiples of y, as in `Criterion.multiples`."""
-        return self.rules.criterion.multiples.get(quantifier, ())
-
-    def ends(self, row: int) -> list[Array]:
-        """What is added to the multiples of y: the anchor and, with a margin, the pivot.
-
-        A margin, `h + margin |<theta, y>| <= 0` with the pivot y, is two inequalities, since the
-        size of a number is the larger of it and its negative.
-        """
-        if self.rules.margin == 0:
-            return [self._anchor[row]]
-        extra = self.rules.margin * self._pivot[row]
-        return [self._anchor[row] + extra, self._anchor[row] - extra]
-
-    def directions(self, row: int, quantifier: Quantifier, decisions: Array) -> Array:
-        """The d of all `<prices, d> <= 0` that decisions stand for: `(K, m) -> (K C, m)`."""
-        multiples = np.array(self.multiples(quantifier))
-        parts = multiples[:, None] * decisions[:, None]
-        ends = np.stack(self.ends(row))
-        return (parts[:, :, None] + ends).reshape(-1, decisions.shape[1])
-
-    def ray_directions(self, rays: Array) -> Array:
-        """The same for every decision far out along rays: `(K, m) -> (K C, m)`."""
-        multiples = np.array(self.multiples(Quantifier.EVERY))
-        return (multiples[:, None] * rays[:, None]).reshape(-1, rays.shape[1])
 
     def cut(self, row: int, directions: Array, ease: float = 0.0) -> HalfSpaces:
         """The half-spaces of some directions: `(C, m) -> HalfSpaces`.
@@ -139,31 +77,6 @@ class AffineTask:
         rounding = np.where(level, 0.0, DOUBT * EPS * error)
         return HalfSpaces(normals, limits, rounding, doubt, noise.max(axis=1, initial=0.0))
 
-    @property
-    def exact_decisions(self) -> bool:
-        """Whether decisions are known without error: binary or listed ones are."""
-        return self.rules.problem.ranks_decisions
-
-    def weights(self, row: int, quantifier: Quantifier, decisions: Array) -> Array:
-        """By how much of each price an inequality can be about: `(K, m) -> (K C, m)`.
-
-        What verification grants is a fraction of the terms that it compares. Where every decision
-        counts these are those of the best one, which is not known here: then the largest entry of
-        any decision stands for each of its own.
-        """
-        if quantifier is Quantifier.GIVEN:
-            return np.abs(self.directions(row, quantifier, decisions))
-        multiples = np.array(self.multiples(quantifier))
-        sizes = np.abs(decisions)
-        if quantifier is Quantifier.EVERY:
-            known = (decisions, self._anchor[row], self._pivot[row], self._factual[row])
-            largest = max(float(np.abs(entries).max(initial=0.0)) for entries in known)
-            reach = 1.0 if self.rules.problem.binary else 2 * largest
-            sizes = np.full_like(sizes, reach)
-        parts = np.full(len(multiples), np.abs(multiples).max())[:, None] * sizes[:, None]
-        ends = np.abs(np.stack(self.ends(row)))
-        return (parts[:, :, None] + ends).reshape(-1, decisions.shape[1])
-
     def leeway(self, row: int, weights: Array) -> Leeway:
         """By how much inequalities may be broken in contexts that verification calls valid.
 
@@ -178,44 +91,9 @@ class AffineTask:
             granted * (weights @ self._steepness) + known * total[:, None] * self._steepest,
         )
 
-    def system(self, row: int) -> System:
-        """What a row's change may be."""
-        size = self.origin.shape[1]
-        if self._box is None or self._sums is None:
-            return System.box(np.full(size, -np.inf), np.full(size, np.inf))
-        system = System.box(self._box[0][row], self._box[1][row])
-        matrix, least, most = self._sums
-        if not len(matrix):
-            return system
-        here = matrix @ self.origin[row]
-        # Rounding must not exclude u = 0, which is allowed.
-        lower, upper = np.minimum(least - here, 0.0), np.maximum(most - here, 0.0)
-        return system.with_rows(matrix * self.scale, lower, upper)
-
-    def grid(self, row: int) -> Grid | None:
-        """Which entries of a row's context are whole numbers."""
-        domain = self.space.domain
-        if domain is None or not domain.discrete:
-            return None
-        return Grid(self.origin[row], self.scale, domain.limits.integer)
-
     def listing(self, limit: int) -> DecisionTable | None:
         """Every decision, if there are no more than `limit`."""
         if self._listing is None:
             listed = self.rules.problem.decisions(limit)
             self._listing = None if listed is None else DecisionTable(self, listed.numpy())
         return self._listing
-
-    def contexts(self, rows: list[int], u: Array) -> Tensor:
-        """The contexts after changes, whole numbers made whole: `(R, p) -> (R, ...)`."""
-        origin, domain = self.space.origin, self.space.domain
-        flat = torch.from_numpy(self.origin[rows] + self.scale * u)
-        x = flat.reshape(-1, *self.shape).to(origin)
-        # What did not move keeps its last bit.
-        still = torch.from_numpy(u == 0).reshape(x.shape).to(x.device)
-        x = torch.where(still, origin[rows], x)
-        if domain is not None:
-            domain = domain[torch.tensor(rows, dtype=torch.long, device=x.device)]
-            x = domain.clamp(x)
-            x = domain.round(x) if domain.discrete else x
-        return x

@@ -13,6 +13,7 @@ import numpy as np
 from cfopt._typing import Array
 from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
+from cfopt.exact.exact_task import ExactTask
 from cfopt.exact.geometry import HalfSpaces, System, Tree, leaves, proved_bound
 from cfopt.question.quantifier import Quantifier
 
@@ -40,13 +41,13 @@ class Cut:
     quantifier: Quantifier
     ray: bool = False
 
-    def directions(self, model: AffineTask, row: int) -> Array:
+    def directions(self, model: ExactTask, row: int) -> Array:
         """The d of all its `<prices, d> <= 0`: `(C, m)`."""
         if self.ray:
             return model.ray_directions(self.decision[None])
         return model.directions(row, self.quantifier, self.decision[None])
 
-    def belongs(self, model: AffineTask | TreeTask, row: int, some: Array | None) -> bool:
+    def belongs(self, model: ExactTask | TreeTask, row: int, some: Array | None = None) -> bool:
         """Whether the criterion implies the cut, if its decision is feasible.
 
         `some` is the decision that is enough, where the cut may be about that one.

@@ -2,6 +2,7 @@
 
 from cfopt.search.auto import Auto
 from cfopt.search.base import Search
+from cfopt.search.certify import Certify
 from cfopt.search.closed_form import ClosedForm
 from cfopt.search.cutting_plane import CuttingPlane
 from cfopt.search.derivative_free import DerivativeFree
@@ -16,6 +17,7 @@ from cfopt.search.trust_region import LatentReference, LatentSequential, Sequent
 __all__ = [
     "MDMM",
     "Auto",
+    "Certify",
     "ClosedForm",
     "Counting",
     "CuttingPlane",

@@ -1,0 +1,7 @@
+"""ReLU networks exactly: bounds by planes that follow from multipliers, over a tree of cases."""
+
+from cfopt.exact.relu.program import Relaxed, relax
+from cfopt.exact.relu.proof import Division, Node, ReluProof, State
+from cfopt.exact.relu.task import ReluTask
+
+__all__ = ["Division", "Node", "Relaxed", "ReluProof", "ReluTask", "State", "relax"]

@@ -1,0 +1,102 @@
+"""Networks of affine modules and ReLU, known by structure, as matrices and vectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+
+from cfopt._typing import Array
+from cfopt.engine.task import Task
+from cfopt.exact.affine import Affine, is_affine
+from cfopt.exact.relu.relaxation import Network
+from cfopt.pipeline import Adapted
+
+#: How many entries a layer may have: networks are held as dense matrices.
+_WIDEST = 2000
+
+
+def refusal_of(predictor: object) -> str:
+    """Why a predictor is not known to be a ReLU network, or ""."""
+    if _modules(predictor) is None:
+        return (
+            "the predictor is not known to be a ReLU network, a torch Sequential of affine modules "
+            "and ReLU"
+        )
+    return ""
+
+
+def read_layers(task: Task) -> Network:
+    """The layers of a task's network, in float64 on the host; the last gives turned prices."""
+    modules = _modules(task.predictor)
+    assert modules is not None  # as `refusal_of` has made sure
+    modules = [deepcopy(module).to("cpu", torch.float64).eval() for module in modules]
+    parts: list[list[nn.Module]] = [[]]
+    for module in modules:
+        if type(module) is nn.ReLU:
+            parts.append([])
+        else:
+            parts[-1].append(module)
+    shape = task.space.origin.shape[1:]
+    weights, biases = [], []
+    for k, part in enumerate(parts):
+        chain = nn.Sequential(*part)
+        turn = task.rules.turned if k == len(parts) - 1 else _same
+        weight, bias, shape = _probed(chain, turn, shape)
+        weights.append(weight)
+        biases.append(bias)
+    return Network(tuple(weights), tuple(biases))
+
+
+def size_refusal(task: Task) -> str:
+    """Why a network is too large for dense matrices, or ""."""
+    modules = _modules(task.predictor) or []
+    x, sizes = task.space.origin[:1], [task.space.origin[0].numel()]
+    with torch.no_grad():
+        for module in modules:
+            x = module(x)
+            if type(module) is nn.ReLU:
+                sizes.append(x[0].numel())
+    largest = max(sizes)
+    if largest > _WIDEST:
+        return f"layers of up to {largest} entries are more than {_WIDEST}"
+    return ""
+
+
+def _same(x: Tensor) -> Tensor:
+    return x
+
+
+def _modules(predictor: object) -> list[nn.Module] | None:
+    """The modules of a chain in their order; None if there is anything else among them."""
+    if isinstance(predictor, Adapted):
+        return _modules(predictor.translation)
+    if not isinstance(predictor, nn.Module) or isinstance(predictor, Affine):
+        return None
+    if "forward" in vars(predictor) or predictor._forward_hooks or predictor._forward_pre_hooks:
+        return None
+    if type(predictor) is nn.Sequential:
+        chain: list[nn.Module] = []
+        for module in predictor:
+            part = _modules(module)
+            if part is None:
+                return None
+            chain += part
+        return chain
+    return [predictor] if type(predictor) is nn.ReLU or is_affine(predictor) else None
+
+
+@torch.no_grad()
+def _probed(
+    chain: nn.Module, turn: Callable[[Tensor], Tensor], shape: torch.Size
+) -> tuple[Array, Array, torch.Size]:
+    """An affine chain by unit vectors: weight `(n, k)`, bias `(n,)`, and the shape of it."""
+    size = math.prod(shape)
+    nothing = turn(chain(torch.zeros((1, *shape), dtype=torch.float64)))
+    units = torch.eye(size, dtype=torch.float64).reshape(size, *shape)
+    slopes = (turn(chain(units)) - nothing).flatten(1)
+    weight: Array = slopes.T.contiguous().numpy()
+    return weight, nothing.flatten().numpy(), nothing.shape[1:]

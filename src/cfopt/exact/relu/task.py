@@ -1,0 +1,102 @@
+"""A task with a ReLU network, as a network of the change u and inequalities on its prices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cfopt._typing import Array
+from cfopt.engine.rules import TOLERANCE
+from cfopt.engine.task import Task
+from cfopt.exact.certificate import Cut
+from cfopt.exact.exact_task import ExactTask
+from cfopt.exact.relu.layers import read_layers, refusal_of, size_refusal
+from cfopt.exact.relu.region import Region
+from cfopt.exact.relu.relaxation import (
+    Inequalities,
+    Intervals,
+    Lines,
+    Network,
+    lower_lines,
+    tightened,
+)
+from cfopt.problems.base import FEASIBILITY_TOLERANCE
+from cfopt.question.quantifier import Quantifier
+
+
+class ReluTask(ExactTask):
+    """A task whose prices are those of a ReLU network.
+
+    Arguments:
+        task: a task that `refusal` accepts.
+    """
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self._layers = read_layers(task)
+
+    @staticmethod
+    def refusal(task: Task) -> str:
+        """Why a task cannot be treated exactly, or ""."""
+        if task.space.latent is not None:
+            return "codes are searched, not contexts"
+        reason = refusal_of(task.predictor) or ExactTask.limitation(task) or size_refusal(task)
+        if reason:
+            return reason
+        if Quantifier.SOME in task.rules.criterion.multiples:
+            return "its criterion asks for some decision, not for every one"
+        return ""
+
+    @property
+    def quantifier(self) -> Quantifier:
+        """The role in which decisions become cuts."""
+        return Quantifier.EVERY if self.multiples(Quantifier.EVERY) else Quantifier.GIVEN
+
+    def network(self, row: int) -> Network:
+        """Prices as a function of a row's change."""
+        first, *rest = self._layers.weights
+        bias, *others = self._layers.biases
+        return Network((first * self.scale, *rest), (bias + first @ self.origin[row], *others))
+
+    def region(self, row: int, radius: float) -> Region:
+        """The changes that a row may make, no farther than a radius."""
+        system = self.system(row)
+        return Region(system.lower, system.upper, radius, self.norm)
+
+    def reach(self, row: int) -> float:
+        """The length of the longest change that a row may make; inf if there is none."""
+        system = self.system(row)
+        farthest = np.maximum(np.abs(system.lower), np.abs(system.upper))
+        return float(self.norm(farthest) ** (1 / self.norm.power))
+
+    def inequalities(self, row: int, cuts: Sequence[Cut]) -> Inequalities:
+        """The criterion's cuts, to the last digit, and the limits on sums of features."""
+        system = self.system(row)
+        nothing = np.empty((0, self._layers.weights[-1].shape[0]))
+        directions = np.concatenate([nothing, *(cut.directions(self, row) for cut in cuts)])
+        none = np.zeros(len(directions))
+        return Inequalities(directions, none, system.matrix, system.row_lower, system.row_upper)
+
+    def granted(self, row: int, cuts: Sequence[Cut], radius: float) -> Array:
+        """By how much cuts may be broken in contexts that verification calls valid, `(C,)`.
+
+        It grants `TOLERANCE` of the terms that it compares, and rounding; decisions that are not
+        known exactly may break what they stand for.
+        """
+        network, region = self.network(row), self.region(row, radius)
+        intervals = tightened(network, Intervals.unknown(network), region, None)
+        weight, bias = network.weights[-1], network.biases[-1]
+        both, constants = np.concatenate([weight, -weight]), np.concatenate([bias, -bias])
+        slopes, constants = lower_lines(
+            network, Lines(intervals), len(network.widths), both, constants
+        )
+        sizes = np.abs(region.least(slopes) + constants).reshape(2, -1).max(axis=0)
+        largest = float(sizes.max(initial=0.0))
+        if self.rules.size is not None:
+            largest = max(largest, float(self.rules.size[row]))
+        fraction = TOLERANCE + (0.0 if self.exact_decisions else FEASIBILITY_TOLERANCE)
+        terms = [self.weights(row, cut.quantifier, cut.decision[None]) for cut in cuts]
+        weights = np.concatenate(terms) if terms else np.empty((0, len(sizes)))
+        found: Array = fraction * (weights @ sizes) + self.rules.rounding * largest * weights.sum(1)
+        return found

@@ -1,0 +1,216 @@
+"""Branch and cut over the cases of a ReLU network's neurons, for one row."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cfopt._typing import Array
+from cfopt.engine.rules import TOLERANCE
+from cfopt.engine.task import Task
+from cfopt.exact.certificate import Cut
+from cfopt.exact.relu import Division, Node, Relaxed, ReluProof, ReluTask, State, relax
+from cfopt.exact.relu.relaxation import Multipliers, combined
+from cfopt.problems.base import same_decision
+
+#: A decision is worth a cut if it beats the plan by more than this fraction of its terms.
+_WORTH_A_CUT = 1e-10
+#: A case whose bound is this near to the best loss known, as a fraction of it, is settled: nearer
+#: than what counts as proved to be the closest.
+_SETTLED = 2e-7
+#: How far beyond the best context known cases are looked at, as a fraction of its distance.
+_BEYOND = 1e-9
+#: How often a case is relaxed at most before it is divided, and the part of its gap that must be
+#: closed for another time.
+_ROUNDS, _WORTHWHILE = 4, 0.03
+
+
+@dataclass
+class _Case:
+    """A node of the tree that may still be divided."""
+
+    state: State
+    steps: list[Multipliers] = field(default_factory=list)
+    division: Division | None = None
+
+
+class CaseTree:
+    """The cases of one row, divided until the nearest explanation is known.
+
+    A case is bounded by the nearest change of its convex relaxation. The oracle is asked what is
+    best there: either the plan, and the change is a nearer explanation; or another decision, which
+    becomes a cut for all cases. Of all cases, the one of the least bound is divided next.
+
+    Arguments:
+        task: the task; the row may be any of it.
+        model: the same as a network.
+        row: the row.
+        cuts: what is known to be in the way of the plan.
+        radius: the length of change up to which to look.
+        loss: that of the best context known; inf if there is none.
+    """
+
+    def __init__(
+        self, task: Task, model: ReluTask, row: int, cuts: list[Cut], radius: float, loss: float
+    ) -> None:
+        self._task, self._model, self._row = task[torch.tensor([row])], model, row
+        self._rules = model.rules[torch.tensor([row])]
+        self._network, self._grid = model.network(row), model.grid(row)
+        self.cuts = cuts
+        self._keys = {(cut.decision + 0.0).tobytes() for cut in cuts}
+        self._known = model.inequalities(row, cuts)
+        self.loss = loss
+        self.x: Tensor | None = None  # a context that is nearer than what was known
+        self.radius, self.solves, self.looks = radius, 0, 0
+        self._nodes: list[Node] = []
+        self._heap: list[tuple[float, int, _Case]] = []
+        self._left = np.inf  # the least bound of what cannot be divided
+        root = State.root(self._network, model.region(row, radius))
+        self._open(root, -1, above=False)
+
+    @property
+    def least(self) -> float:
+        """The least bound of the cases that are not settled; inf if there are none."""
+        return min(self._left, self._heap[0][0] if self._heap else np.inf)
+
+    @property
+    def done(self) -> bool:
+        """Whether no case is worth dividing."""
+        return not self._heap or self._heap[0][0] >= self._goal
+
+    @property
+    def _goal(self) -> float:
+        """The bound from which on a case is settled."""
+        return (1 - _SETTLED) * self.loss
+
+    def run(self, deadline: float) -> None:
+        """Divide cases until all are settled, or time is up."""
+        while not self.done and time.monotonic() < deadline:
+            _, number, case = heapq.heappop(self._heap)
+            assert case.division is not None
+            self._nodes[number] = replace(self._nodes[number], division=case.division)
+            for above in (False, True):
+                state = case.state.case(
+                    self._network, case.division, above, self.radius, self._grid
+                )
+                self._open(state, number, above)
+
+    def proof(self) -> ReluProof:
+        """What the cases prove so far."""
+        return ReluProof(tuple(self.cuts), tuple(self._nodes))
+
+    def _open(self, state: State, parent: int, above: bool) -> None:
+        """Bound a new case, and keep it if it may hold a nearer explanation."""
+        number = len(self._nodes)
+        case = _Case(state)
+        self._nodes.append(Node(parent, above, state.region.radius, ()))
+        if state.bound < self._goal:
+            self._bound(case)
+        self._nodes[number] = replace(self._nodes[number], steps=tuple(case.steps))
+        if case.state.bound >= self._goal:
+            return
+        if case.division is None:
+            self._left = min(self._left, case.state.bound)
+        else:
+            heapq.heappush(self._heap, (case.state.bound, number, case))
+
+    def _bound(self, case: _Case) -> None:
+        """Relax a case, as often as it pays, and choose how to divide it."""
+        for k in count(1):
+            before, cuts = case.state, len(self.cuts)
+            relaxed = relax(self._network, before.intervals, before.region, self._known)
+            if relaxed is None:
+                case.division = self._widest(before)
+                return
+            weights: list[Array] = []
+            plane = combined(
+                self._network, before.intervals, self._known, relaxed.multipliers, weights
+            )
+            case.steps.append(relaxed.multipliers)
+            case.state = before.beyond(self._network, plane)
+            if case.state.bound >= self._goal:
+                return
+            if relaxed.u is not None:
+                self._look(relaxed.u)
+            case.division = self._choose(case.state, relaxed, weights[::-1])
+            if case.state.bound >= self._goal:
+                return  # what was found is as near as can be
+            gained = case.state.bound - before.bound
+            learned = len(self.cuts) > cuts or _unstable(case.state) < _unstable(before)
+            if case.division is None:
+                more = learned
+            else:
+                worth = gained > _WORTHWHILE * (self.loss - case.state.bound)
+                more = k == 1 or (k < _ROUNDS and (learned or worth))
+            if not more:
+                return
+
+    def _look(self, u: Array) -> None:
+        """Ask the oracle about a change: it is an explanation, or a decision becomes a cut."""
+        x = self._model.contexts([self._row], u[None])
+        with torch.no_grad():
+            prices = self._rules.turned(self._task.pipeline.predict(x).to("cpu", torch.float64))
+        rival = self._rules.rival(prices)
+        self.solves += int(self._rules.calls_solver)
+        self.looks += 1
+        if rival.failures:
+            return
+        good = self._rules.judge(prices, rival.decisions, TOLERANCE / 2, rival.shortfall).holds
+        if bool(good[0]) and bool(self._task.space.allows(x)[0]):
+            loss = float(self._task.space.loss(x)[0])
+            if loss < self.loss:
+                self.loss, self.x = loss, x
+                length = loss ** (1 / self._model.norm.power)
+                self.radius = min(self.radius, length * (1 + _BEYOND))
+        if bool(self._rules.judge(prices, rival.decisions, _WORTH_A_CUT).holds[0]):
+            return
+        decision = rival.decisions[0].numpy().copy()
+        key = (decision + 0.0).tobytes()
+        contrasts = self._rules.criterion.contrasts and self._rules.margin > 0
+        own = contrasts and bool(same_decision(rival.decisions, self._rules.pivot)[0])
+        if key in self._keys or own or self._rules.problem.audit(decision[None]):
+            return
+        self._keys.add(key)
+        self.cuts.append(Cut(decision, self._model.quantifier))
+        self._known = self._model.inequalities(self._row, self.cuts)
+
+    def _choose(self, state: State, relaxed: Relaxed, weights: list[Array]) -> Division | None:
+        """A feature that is not whole; else the neuron whose relaxation falls shortest.
+
+        That is, by how much the plane would rise at the relaxed change if the neuron were exact.
+        """
+        if relaxed.u is None:
+            return self._widest(state, weights)
+        if self._grid is not None and (found := self._grid.fractional(relaxed.u)) is not None:
+            feature, value = found
+            return Division(feature, at=int(np.floor(value)))
+        best, choice = 0.0, None
+        for layer, z in enumerate(self._network.neurons(relaxed.u)):
+            miss = np.abs(weights[layer] * (relaxed.active[layer] - np.maximum(z, 0.0)))
+            miss = np.where(state.intervals.unstable(layer), np.nan_to_num(miss), 0.0)
+            if miss.max(initial=0.0) > best:
+                best, choice = float(miss.max()), Division(int(miss.argmax()), layer)
+        return choice or self._widest(state, weights)
+
+    def _widest(self, state: State, weights: list[Array] | None = None) -> Division | None:
+        """The unstable neuron of the widest interval, by its weight where that is known."""
+        best, choice = -1.0, None
+        for layer in range(len(self._network.widths)):
+            low, high = state.intervals.lower[layer], state.intervals.upper[layer]
+            width = np.minimum(high, -low)
+            if weights is not None:
+                width = width * np.abs(weights[layer])
+            width = np.where(state.intervals.unstable(layer), width, -1.0)
+            if width.max(initial=-1.0) > best:
+                best, choice = float(width.max()), Division(int(width.argmax()), layer)
+        return choice
+
+
+def _unstable(state: State) -> int:
+    return sum(int(state.intervals.unstable(k).sum()) for k in range(len(state.intervals.lower)))

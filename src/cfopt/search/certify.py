@@ -1,0 +1,172 @@
+"""Proofs for what a search found behind a ReLU network, and nearer answers where there are any."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+
+from cfopt import registry
+from cfopt._batch import where_rows
+from cfopt.engine.progress import Points, Progress
+from cfopt.engine.task import Task
+from cfopt.errors import InputError
+from cfopt.exact.certificate import Certificate, Cut
+from cfopt.exact.relu import ReluProof, ReluTask
+from cfopt.exact.verify import verify
+from cfopt.problems.base import same_decision
+from cfopt.search.auto import Auto
+from cfopt.search.base import Search
+from cfopt.search.cases import CaseTree
+
+#: Rows without an answer are looked at up to a change of one unit in every feature, then so many
+#: times as far, until so many units.
+_FARTHER, _FARTHEST = 2.0, 1e4
+#: Beyond the farthest that is allowed, so that rounding leaves nothing out.
+_ALL = 1.0 + 1e-9
+
+
+@registry.searches.register
+@dataclass(frozen=True)
+class Certify(Search):
+    """Another search, whose answers behind a ReLU network are proved, or improved.
+
+    Branch and cut over the neurons that may be on or off within the distance of the answer; each
+    case is bounded by a convex relaxation with the network in it, the decisions found by the oracle
+    as cuts. Ended early, the bound holds all the same. Every bound is kept as a tree of cases with
+    multipliers, which `explain` evaluates again.
+
+    Arguments:
+        search: what finds the first answers.
+        seconds: for the proofs of all rows together, the search apart; a time limit of `explain`
+            ends them as well.
+    """
+
+    search: Search = field(default_factory=Auto)
+    seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        if not self.seconds > 0:
+            raise InputError(f"Certify needs seconds > 0, got {self.seconds!r}.")
+
+    def refusal(self, task: Task) -> str:
+        """Needs a ReLU network, and a criterion about the factual or every decision."""
+        return ReluTask.refusal(task) or self.search.refusal(task)
+
+    def steps(self, task: Task) -> Iterator[Progress]:
+        """The search, then its rows one after the other; what is open at the end ends with it."""
+        self.check(task)
+        step, parts = 0, []
+        for progress in self.search.steps(task):
+            step += 1
+            if progress.finished is not None:
+                parts.append(progress.finished)
+            yield Progress(step, len(task), len(task), None, progress.moving)
+        points = Points.gather(parts)
+        valid = verify(task, points.x).valid.to(points.found.device)
+        points = replace(points, found=points.found & valid)
+        deadline = min(time.monotonic() + self.seconds, task.rules.problem.deadline)
+        model = ReluTask(task)
+        proved = [row for row, proof in enumerate(points.certificates) if proof is not None]
+        rest = [row for row in range(len(task)) if row not in set(proved)]
+        if proved:
+            step += 1
+            ended = points[torch.tensor(proved, device=points.rows.device)]
+            yield Progress(step, len(rest), len(task), ended)
+        waiting = [_Row(task, model, points, row) for row in rest]
+        while waiting:
+            left: list[_Row] = []
+            for k, row in enumerate(waiting):
+                now = time.monotonic()
+                # Half of its share at first, so that hard rows do not use up what others need.
+                share = (deadline - now) / (2 * (len(waiting) - k))
+                row.run(now + max(share, 0.0))
+                step += 1
+                over = row.done or time.monotonic() >= deadline
+                finished = row.finish() if over else None
+                left += [] if over else [row]
+                yield Progress(step, len(left) + len(waiting) - k - 1, len(task), finished)
+            waiting = left
+
+
+class _Row:
+    """One row: its first answer, and the tree of cases that proves or improves it."""
+
+    def __init__(self, task: Task, model: ReluTask, points: Points, row: int) -> None:
+        self._task, self._model, self._row = task, model, row
+        self._points = points[torch.tensor([row], device=points.rows.device)]
+        self._cuts: list[Cut] = []
+        rules = model.rules
+        own = bool(same_decision(rules.pivot[row : row + 1], rules.factual[row : row + 1])[0])
+        if not (own and rules.margin > 0 and rules.criterion.contrasts):
+            self._cuts.append(Cut(rules.factual[row].numpy(), model.quantifier))
+        self._reach = model.reach(row)
+        self._proved: ReluProof | None = None  # that of a smaller radius
+        loss, radius = np.inf, self._length(model.origin.shape[1])
+        self._most = _FARTHEST * radius
+        if bool(self._points.found[0]):
+            loss = float(task.space[torch.tensor([row])].loss(self._points.x)[0])
+            radius = self._length(loss) * _ALL
+        self._tree = self._planted(radius, loss)
+
+    def _planted(self, radius: float, loss: float) -> CaseTree:
+        radius = min(radius, self._reach * _ALL)
+        return CaseTree(self._task, self._model, self._row, self._cuts, radius, loss)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more can be proved."""
+        tree = self._tree
+        return tree.done and (tree.radius >= min(self._length(tree.loss), self._reach, self._most))
+
+    def _length(self, loss: float) -> float:
+        """The length of changes of a loss."""
+        return float(loss ** (1 / self._model.norm.power))
+
+    def run(self, deadline: float) -> None:
+        """Go on; where there is no explanation within the radius, look farther."""
+        self._tree.run(deadline)
+        while self._tree.done and not self.done and time.monotonic() < deadline:
+            before = self._tree
+            self._proved = before.proof()
+            farther = self._length(before.loss) * _ALL
+            radius = min(farther, before.radius * _FARTHER)
+            self._tree = self._planted(radius, before.loss)
+            self._tree.x = before.x
+            self._tree.solves, self._tree.looks = before.solves, before.looks
+            self._tree.run(deadline)
+
+    def finish(self) -> Points:
+        """The answer, nearer or not, with what is proved."""
+        tree, points = self._tree, self._points
+        proof: Certificate = tree.proof()
+        if not self.done or tree.loss == np.inf:
+            proof = self._claim()
+        x, found, method = points.x, points.found, points.methods[0]
+        if tree.x is not None:
+            x, found = where_rows(torch.ones_like(found), tree.x.to(x), x), torch.ones_like(found)
+            method = f"{method}, then branch and cut"
+        return replace(
+            points,
+            x=x,
+            found=found,
+            steps=points.steps + len(tree.proof().nodes),
+            solves=points.solves + tree.solves,
+            passes=points.passes + tree.looks,
+            notes=("",) if tree.x is not None else points.notes,
+            methods=(method,),
+            certificates=(proof,),
+        )
+
+    def _claim(self) -> ReluProof:
+        """That there is no explanation, or the proof that reaches farthest."""
+        proof = self._tree.proof()
+        bound = proof.bound(self._model, self._row)
+        if bound == np.inf:
+            return replace(proof, infeasible=True)
+        if self._proved is None or bound >= self._proved.bound(self._model, self._row):
+            return proof
+        return self._proved

@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import daqp
 import numpy as np
 
 from cfopt._typing import Array
 
-#: How often entries that leave the bounds are held there and the rest is solved again.
-_ROUNDS = 20
+#: How often the entries that are held at the bounds are chosen anew, and a step is halved.
+_ROUNDS, _HALVINGS = 30, 10
 #: Keeps the dual strictly convex where normals depend on each other, or clash; they have length 1.
 _RIDGE = 1e-10
 #: DAQP's infinity.
 _OPEN = 1e30
 
 
+class Nearest(NamedTuple):
+    """The nearest point u, `(p,)`, and the multipliers of the half-spaces, `(c,)`."""
+
+    u: Array
+    multipliers: Array
+
+
 def nearest_by_dual(
     normals: Array, limits: Array, lower: Array, upper: Array, weight: Array
-) -> Array:
-    """The nearest u within a box and c half-spaces, `min sum_j u_j^2 / w_j`, `G u <= b`.
+) -> Nearest:
+    """The nearest u within a box and c half-spaces, `min 1/2 sum_j u_j^2 / w_j`, `G u <= b`.
 
-    It is `-w * (G' t)` with the multipliers t >= 0, c of them, that solve
+    It is `clip(-w * (G' t))` with the multipliers t >= 0, c of them, that minimise the dual
 
-        min 1/2 t' (G diag(w) G') t + b' t
+        D(t) = b' t - min_u (1/2 sum_j u_j^2 / w_j + t' G u),   u within the box
 
-    Entries that leave the box are held at its bounds, and the others are solved for again: exact
-    for one half-space, near enough for a step with several. Half-spaces that clash are broken, by
-    a u that is long.
+    which is quadratic as long as the same entries are clipped: Newton steps, each a quadratic
+    program with c variables, shortened until D falls. Half-spaces that clash are broken, by a u
+    that is long.
 
     Arguments:
         normals, limits: G and b, `(c, p)` and `(c,)`.
@@ -37,22 +46,36 @@ def nearest_by_dual(
     useful = length > 0
     unit, rest = normals[useful] / length[useful, None], limits[useful] / length[useful]
     count = len(rest)
-    u, held = np.zeros(len(weight)), np.zeros(len(weight), dtype=bool)
+    multipliers = np.zeros(len(limits))
+
+    def primal(t: Array) -> tuple[Array, Array, float]:
+        """u, which of its entries are free, and D."""
+        raw = -weight * (t @ unit)
+        u = np.clip(raw, lower, upper)
+        dual = (rest - unit @ u) @ t - 0.5 * np.square(u) @ (1 / weight) + 0.5 * _RIDGE * t @ t
+        return u, u == raw, float(dual)
+
+    t = np.zeros(count)
+    u, free, least = primal(t)
     for _ in range(_ROUNDS if count else 0):
-        free = np.where(held, 0.0, weight)
-        gram = (unit * free) @ unit.T
+        gram = (unit * np.where(free, weight, 0.0)) @ unit.T
         found, _, flag, _ = daqp.solve(
             gram + _RIDGE * np.eye(count),
-            rest - unit[:, held] @ u[held],
+            rest - unit[:, ~free] @ u[~free],
             np.empty((0, count)),
             np.full(count, _OPEN),
             np.zeros(count),
         )
         if flag <= 0:
             break
-        u = np.where(held, u, -free * (found @ unit))
-        outside = (u < lower) | (u > upper)
-        if not outside.any():
+        for halving in range(_HALVINGS):
+            there = t + 0.5**halving * (found - t)
+            u_there, free_there, dual = primal(there)
+            if dual <= least:
+                break
+        same = bool((free_there == free).all())
+        t, u, free, least = there, u_there, free_there, dual
+        if same:
             break
-        u, held = np.clip(u, lower, upper), held | outside
-    return u
+    multipliers[useful] = t / length[useful]
+    return Nearest(u, multipliers)

@@ -7,28 +7,31 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from cfopt import registry
 from cfopt._typing import Array, Indices
 from cfopt.engine.progress import Moving, Points
-from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
 from cfopt.search.base import check_whole, needs_gradient
 from cfopt.search.dual_step import nearest_by_dual
-from cfopt.search.reference import HALVINGS, approach
-from cfopt.search.trust_region.evaluator import Bundle, Evaluator
+from cfopt.search.tangent_planes import TangentPlanes
+from cfopt.search.trust_region.evaluator import Evaluator
 from cfopt.search.trust_region.run import BatchSearch
 
-#: How far beyond the boundary a step aims: this far, and by a fraction of what is missing.
-_BEYOND, _OVERSHOOT = 2 * TOLERANCE, 0.02
-#: How the pull grows and shrinks, and how weak it is when the search of a row ends.
-_GROW, _SHRINK, _AT_REST = 1.5, 0.5, 0.01
-#: A pull succeeds if it leaves less than this fraction of the proximity.
-_CLEARLY = 0.995
-#: How many steps the way back to what is valid may take.
+#: By what fraction of what is missing a step aims beyond the boundary.
+_OVERSHOOT = 0.02
+#: How many steps go half of the way, to learn the slopes on it.
+_CAREFUL = 5
+#: The weight of slopes in their mean at first, how it falls with each valid point that is hardly
+#: nearer, and where the search of a row ends.
+_SHARE, _FALL, _AT_REST = 0.5, 0.5, 0.02
+#: The fraction of the proximity that counts as nearer.
+_CLEARLY = 1e-4
+#: Slopes are kept while what is missing falls below this fraction of itself with each step.
+_CONTRACTS = 0.3
+#: How often that may fail on the way to what is valid before steps go half of the way.
 _TRIES = 5
-#: The fraction of a step that is taken when as many whole ones have led to nothing valid.
-_SHORTER = 0.5
 #: By what fractions the columns of the factual decision are made more expensive, to find others.
 _EXTRA_COSTS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 #: The least weight of a feature in `|u|_1`, as a fraction of the mean change.
@@ -38,33 +41,35 @@ _LEAST_WEIGHT = 0.1
 @registry.searches.register
 @dataclass(frozen=True)
 class Tangents(BatchSearch):
-    """Projects points on the linearised criterion until it holds, then pulls them back.
+    """Projects the context on tangent planes of the criterion, and turns these until it is near.
 
-    At each point u (a change of the context) the criterion is linearised for the decisions that
-    were best at recent points, one backward pass each: `c_k + g_k (u' - u) <= 0`. The next point is
-    the nearest one that meets these half-spaces:
+    A row stands at a change u of its context. For each decision met so far the criterion is
+    linearised, `c_k + g_k (u' - u) <= 0`, and the next point is the nearest to the context that
+    meets these half-spaces. There a fresh solve tells the values c_k, and often another decision:
 
-        nearest to u              where the criterion does not hold yet,
-        nearest to (1 - pull) u   where it holds, so that a pull of 1 projects the context itself.
+        the criterion does not hold   the next point follows, with the slopes g_k that there are;
+        values fall too slowly        with slopes taken anew, and nearest to u, to become valid;
+        it holds                      the point is an answer; the slopes are averaged with those
+                                      here, and the context is projected again.
 
-    A fresh solve judges it. A pull that leads to a nearer valid point is strengthened; after one
-    that does not, the row returns to the nearest valid point so far and pulls more gently. In the
-    end that point is moved back towards the context by halving the way between them.
+    In the limit the change is `-sum_k t_k g_k` with mean slopes g_k and multipliers t_k >= 0, as
+    the nearest point of a criterion with kinks must be. The mean needs the slope of the sum only:
+    one backward pass, however many decisions bind. With c half-spaces a projection has a dual with
+    c variables, so that many features cost no more than their passes.
 
-    With c half-spaces a projection has a dual with c variables, so that many features cost no more
-    than their passes. Where some decision is enough (`Epsilon`), a step is made for the one whose
-    half-space is nearest, and the first bundle has decisions that avoid the factual one.
+    Where some decision is enough (`Epsilon`), a step is made for the one whose half-space is
+    nearest, and the first planes are those of decisions that avoid the factual one.
 
     Arguments:
         max_steps: how many steps a row takes at most.
-        bundle: how many decisions are kept.
+        planes: how many decisions are kept, each with a plane.
     """
 
-    max_steps: int = 60
-    bundle: int = 10
+    max_steps: int = 100
+    planes: int = 30
 
     def __post_init__(self) -> None:
-        check_whole(self, max_steps=1, bundle=1)
+        check_whole(self, max_steps=1, planes=1)
 
     def refusal(self, task: Task) -> str:
         """Needs a gradient, and a search among contexts."""
@@ -74,7 +79,7 @@ class Tangents(BatchSearch):
 
     def numbers(self, task: Task) -> int:
         """Those of the slopes."""
-        return self.bundle * task.space.origin[0].numel()
+        return self.planes * task.space.origin[0].numel()
 
     def rounds(self, task: Task) -> tuple[_Run, Iterator[Moving]]:
         """All steps of some rows."""
@@ -90,23 +95,23 @@ class _Run:
         self.settings, self.task = settings, task
         self.evaluator = Evaluator(task, np.ones(count))
         first = self.evaluator.first
-        self.bundle = Bundle(first.rival, settings.bundle)
+        self.planes = TangentPlanes(self.evaluator, settings.planes)
         self.lower, self.upper, self.sums = self.evaluator.limits()
-        self.u = self.evaluator.start
-        self.valid, self.some = first.miss == 0, first.one_suffices.copy()
-        # The nearest valid change so far, its proximity, and whether one decision is enough there.
-        self.kept, self.least = self.u.copy(), np.where(self.valid, first.loss, np.inf)
-        self.kept_some = first.one_suffices.copy()
-        self.pull = np.ones(count)
-        self.tries, self.taken = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        self.some = first.one_suffices.copy()
+        #: The proximity of the nearest valid change so far, and what was missing before a step.
+        self.least = np.where(first.miss == 0, first.loss, np.inf)
+        self.miss = np.full(count, np.inf)
+        self.share, self.centre = np.full(count, _SHARE), np.zeros_like(self.planes.u)
+        self.tries, self.taken = np.zeros((2, count), dtype=np.int64)
         self.running = every[np.isfinite(first.miss)]
         self._suggest(every[first.one_suffices])
+        self.planes.take(every, self.planes.known, self.share)
 
     def steps(self) -> Iterator[Moving]:
         """Step until every row has come to rest; yields where the others are."""
         while len(self.running) and not self.task.late:
             self._advance()
-            points = self.evaluator.points(self.running, self.u[self.running])
+            points = self.evaluator.points(self.running, self.planes.u[self.running])
             yield Moving(self.evaluator.index(self.running), points)
 
     def _suggest(self, rows: Indices) -> None:
@@ -120,61 +125,71 @@ class _Run:
         task = self.evaluator.part(rows)
         with torch.no_grad():
             prices = task.prices(task.space.origin)
-        for extra in _EXTRA_COSTS[: self.settings.bundle - 1]:
+        for extra in _EXTRA_COSTS[: self.settings.planes - 1]:
             solved = task.rules.optimum(prices + extra * prices.abs() * task.rules.factual.sign())
-            self.bundle.add(rows, solved.decisions)
+            self.planes.add(rows, solved.decisions)
             self.evaluator.solves[rows] += int(task.rules.calls_solver)
         self.evaluator.passes[rows] += 1
 
     def _advance(self) -> None:
         """One step of all rows that are still running."""
-        rows = self.running
+        rows, planes = self.running, self.planes
         target = self._next_points(rows)
-        share = np.where(self.tries[rows] > _TRIES, _SHORTER, 1.0)[:, None]
-        target = self.u[rows] + share * (target - self.u[rows])
+        half = (self.taken[rows] < _CAREFUL) | (self.tries[rows] > _TRIES)
+        target = np.where(half[:, None], (planes.u[rows] + target) / 2, target)
+        moved = (target != planes.u[rows]).any(axis=1)
         there = self.evaluator.look(rows, target)
-        self.bundle.add(rows, there.rival)
-        holds = there.miss == 0
-        nearer = holds & (there.loss < self.least[rows])
-        clearly = holds & (there.loss < _CLEARLY * self.least[rows])
-        self.kept[rows[nearer]], self.least[rows[nearer]] = target[nearer], there.loss[nearer]
-        self.kept_some[rows[nearer]] = there.one_suffices[nearer]
-        self.tries[rows] = np.where(holds, 0, self.tries[rows] + 1)
-        lost = (self.tries[rows] > _TRIES) | ~np.isfinite(there.miss)
-        lost &= self.least[rows] < np.inf
-        back = (holds & ~nearer) | lost
-        self.tries[rows[back]] = 0
-        moved = (target != self.u[rows]).any(axis=1)
-        self.u[rows] = np.where(back[:, None], self.kept[rows], target)
-        self.some[rows] = np.where(back, self.kept_some[rows], there.one_suffices)
-        self.valid[rows] = holds | back
-        factor = np.where(clearly, _GROW, np.where(holds | lost, _SHRINK, 1.0))
-        self.pull[rows] = np.minimum(1.0, factor * self.pull[rows])
         self.taken[rows] += 1
-        able = (moved & np.isfinite(there.miss)) | back
-        going = able & (self.pull[rows] > _AT_REST) & (self.taken[rows] < self.settings.max_steps)
+        holds, finite = there.miss == 0, np.isfinite(there.miss)
+        nearer = holds & (there.loss < (1 - _CLEARLY) * self.least[rows])
+        self.least[rows] = np.where(holds, np.fmin(self.least[rows], there.loss), self.least[rows])
+        self.share[rows[holds & ~nearer]] *= _FALL
+        self.some[rows] = there.one_suffices
+        going = moved & finite & (self.share[rows] > _AT_REST)
+        going &= self.taken[rows] < self.settings.max_steps
+        planes.move(rows, target, there.prices)
+        # Where the criterion holds for every decision, the rival is none to reckon with.
+        unmet = ~holds | self.some[rows]
+        new = np.zeros(len(rows), dtype=bool)
+        new[unmet] = planes.add(rows[unmet], there.rival[torch.from_numpy(unmet)])
+        slow = ~holds & ~new & (there.miss >= _CONTRACTS * self.miss[rows])
+        self.miss[rows] = np.where(holds, np.inf, there.miss)
+        self.tries[rows] = np.where(holds, 0, self.tries[rows] + slow)
+        self.centre[rows[slow]], self.centre[rows[holds]] = target[slow], 0.0
+        self._turn(rows[going], (holds | slow)[going])
         self.running = rows[going]
+
+    def _turn(self, rows: Indices, due: NDArray[np.bool_]) -> None:
+        """Take the slopes of new planes, and turn those of the rows that are due, `(R,)`."""
+        planes, share = self.planes, self.share[rows]
+        unmet = np.isinf(self.least[rows])
+        some = self.some[rows]
+        bound = (planes.multipliers[rows] > 0) & unmet[:, None]
+        wanted = (bound | some[:, None]) & due[:, None]
+        planes.take(rows, wanted, np.where(unmet, 1.0, share))
+        mean = due & ~some & ~unmet
+        planes.blend(rows[mean], share[mean])
 
     def _next_points(self, rows: Indices) -> Array:
         """The next point of each row, `(R, p)`."""
-        value, slope = self.evaluator.linearise(rows, self.u[rows], self.bundle)
-        most = -value - _OVERSHOOT * np.maximum(value, 0.0) - _BEYOND
-        known = self.bundle.count(rows)
-        target = self.u[rows].copy()
+        planes = self.planes
+        target = planes.u[rows].copy()
         for i, row in enumerate(rows):
-            normals, limits = slope[i, : known[i]], most[i, : known[i]]
-            if not (np.isfinite(normals).all() and np.isfinite(limits).all()):
+            (known,) = planes.known[row].nonzero()
+            normals, value = planes.slope[row, known], planes.value[row, known]
+            if not (np.isfinite(normals).all() and np.isfinite(value).all()):
                 continue
-            u = self.u[row]
-            centre = (1 - self.pull[row]) * u if self.valid[row] else u
-            limits = limits + normals @ (u - centre)
+            u, centre = planes.u[row], self.centre[row]
+            limits = normals @ (u - centre) - value - _OVERSHOOT * np.maximum(value, 0.0)
             if self.some[row]:
                 distance = -limits / np.linalg.norm(normals, axis=1).clip(min=1e-300)
                 nearest = [distance.argmin()]
-                normals, limits = normals[nearest], limits[nearest]
+                known, normals, limits = known[nearest], normals[nearest], limits[nearest]
             normals, limits = self._with_sums(row, normals, limits, centre)
             box = (self.lower[row] - centre, self.upper[row] - centre)
-            target[i] = centre + nearest_by_dual(normals, limits, *box, self._weight(u))
+            step, multipliers = nearest_by_dual(normals, limits, *box, self._weight(u))
+            target[i] = centre + step
+            planes.bind(row, known, multipliers[: len(known)])
         return target
 
     def _with_sums(
@@ -202,23 +217,20 @@ class _Run:
         return weight
 
     def points(self) -> Points:
-        """The nearest valid context of each row, moved back towards the factual one."""
+        """The nearest valid context of each row."""
         evaluator, count = self.evaluator, len(self.task)
         x, found = evaluator.best.x, evaluator.best.found
-        rows = found.nonzero().flatten()
-        if len(rows):
-            x = x.index_copy(0, rows, approach(self.task[rows], x[rows]))
-        halvings = HALVINGS * found.long()
-        solves, passes = (
-            torch.from_numpy(count).to(x.device) for count in (evaluator.solves, evaluator.passes)
+        steps, solves, passes = (
+            torch.from_numpy(count).to(x.device)
+            for count in (self.taken, evaluator.solves, evaluator.passes)
         )
         return Points(
             rows=self.task.row_numbers,
             x=x,
             found=found,
-            steps=torch.from_numpy(self.taken).to(x.device) + found,
-            solves=solves + halvings * int(self.task.rules.calls_solver),
-            passes=passes + halvings,
+            steps=steps,
+            solves=solves,
+            passes=passes,
             notes=tuple("" if found[i] else evaluator.failures.get(i, "") for i in range(count)),
             methods=("tangents",) * count,
         )

@@ -1,0 +1,149 @@
+"""Tangent planes of a criterion, for the decisions that the rows of a task have met."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cfopt._typing import Array, Indices
+from cfopt.search.trust_region.evaluator import Evaluator, host
+
+
+class TangentPlanes:
+    """`c_k + g_k (u' - u) <= 0` for K decisions of each row, which stands at a point u.
+
+    The value c_k is that at u. The slope g_k, which costs a backward pass, is a mean of slopes at
+    points where the row has stood: networks have kinks, and where the criterion is met next to one,
+    no slope of a single point says which way is short.
+
+    Arguments:
+        evaluator: of the task.
+        width: K.
+    """
+
+    def __init__(self, evaluator: Evaluator, width: int) -> None:
+        first, (count, size) = evaluator.first, evaluator.start.shape
+        self._evaluator = evaluator
+        self._decisions = first.rival.new_zeros((count, width, first.rival.shape[1]))
+        self._prices = first.prices.clone()
+        self.u = evaluator.start.copy()
+        self.value, self.slope = np.zeros((count, width)), np.zeros((count, width, size))
+        #: Which places hold a decision, and which of these have no slope yet.
+        self.known, self._new = np.zeros((2, count, width), dtype=bool)
+        #: The multipliers of the last step, and when each plane was last added or bound.
+        self.multipliers = np.zeros((count, width))
+        self._used, self._time = np.zeros((count, width), dtype=np.int64), 0
+        self.add(np.arange(count), first.rival)
+
+    def add(self, rows: Indices, decisions: Tensor) -> NDArray[np.bool_]:
+        """Put in decisions that are not there yet, `(R, m)`; which were new, `(R,)`.
+
+        They replace those that have not bound for longest.
+        """
+        same = (self._decisions[self._index(rows)] == decisions[:, None]).all(2).cpu().numpy()
+        known = (same & self.known[rows]).any(1)
+        new = ~known & ~decisions.isnan().any(1).cpu().numpy()
+        chosen = rows[new]
+        place = np.where(self.known[chosen], self._used[chosen], -1).argmin(1)
+        self._time += 1
+        self._decisions[self._index(chosen), self._index(place)] = decisions[self._index(new)]
+        self.known[chosen, place] = self._new[chosen, place] = True
+        self._used[chosen, place], self.multipliers[chosen, place] = self._time, 0.0
+        self._judge(chosen)
+        return new
+
+    def move(self, rows: Indices, u: Array, prices: Tensor) -> None:
+        """Go to other points, `(R, p)`, with these prices, `(R, m)`."""
+        self.u[rows], self._prices[self._index(rows)] = u, prices
+        self._judge(rows)
+
+    def bind(self, row: int, places: Indices, multipliers: Array) -> None:
+        """Note the multipliers of a step, `(c,)`."""
+        self._time += 1
+        self.multipliers[row] = 0.0
+        self.multipliers[row, places] = multipliers
+        self._used[row, places[multipliers > 0]] = self._time
+
+    def take(self, rows: Indices, wanted: NDArray[np.bool_], share: Array) -> None:
+        """Take slopes at u, one backward pass each: those of new planes, and those wanted.
+
+        Arguments:
+            wanted: which, `(R, K)`.
+            share: the weight of the slope at u in the mean, `(R,)`.
+        """
+        wanted = (wanted | self._new[rows]) & self.known[rows]
+        some = wanted.any(1)
+        rows, wanted, share = rows[some], wanted[some], share[some]
+        if not len(rows):
+            return
+        slopes, many = _Slopes(self._evaluator, rows, self.u[rows]), wanted.sum(1)
+        # The first wanted plane of every row at once, then the second ones.
+        order = np.argsort(~wanted, axis=1, kind="stable")
+        for k in range(many.max()):
+            place = (rows, order[:, k])
+            slope = slopes.of(
+                slopes.direction(self._decisions[self._index(rows), self._index(order[:, k])])
+            )
+            weight = (many > k) * np.where(self._new[place], 1.0, share)
+            self.slope[place] += weight[:, None] * (slope - self.slope[place])
+        self._new[rows] = False
+        self._evaluator.passes[rows] += 1 + many
+
+    def blend(self, rows: Indices, share: Array) -> None:
+        """Turn the planes that bind so that their sum, with the multipliers, has the slope at u.
+
+        One backward pass for all of them, and the least change of their slopes.
+
+        Arguments:
+            share: the weight of the slope at u in the mean, `(R,)`.
+        """
+        some = self.multipliers[rows].any(1)
+        rows, share = rows[some], share[some]
+        if not len(rows):
+            return
+        slopes = _Slopes(self._evaluator, rows, self.u[rows])
+        weight = self.multipliers[rows]
+        weight = weight / np.linalg.norm(weight, axis=1, keepdims=True)
+        total = torch.zeros_like(slopes.prices)
+        for k in range(weight.shape[1]):
+            direction = slopes.direction(self._decisions[self._index(rows), k])
+            total += torch.from_numpy(weight[:, k, None]).to(total) * direction
+        missing = slopes.of(total) - np.einsum("rk,rkp->rp", weight, self.slope[rows])
+        self.slope[rows] += (share[:, None] * weight)[..., None] * missing[:, None]
+        self._evaluator.passes[rows] += 2
+
+    def _index(self, entries: Indices | NDArray[np.bool_]) -> Tensor:
+        """Entries of an array, where the decisions are."""
+        return torch.from_numpy(entries).to(self._decisions.device)
+
+    def _judge(self, rows: Indices) -> None:
+        """The values of all planes at u."""
+        rules, index = self._evaluator.part(rows).rules, self._index(rows)
+        prices = self._prices[index]
+        for k in range(self.value.shape[1]):
+            direction = rules.direction(prices, self._decisions[index, k])
+            self.value[rows, k] = host((prices * direction).sum(1)) / self._evaluator.unit[rows]
+
+
+class _Slopes:
+    """Slopes of what the criterion asks at changes of some rows: a forward pass, then one each."""
+
+    def __init__(self, evaluator: Evaluator, rows: Indices, u: Array) -> None:
+        self._rules = evaluator.part(rows).rules
+        self._x = evaluator.points(rows, u).requires_grad_()
+        with torch.enable_grad():
+            self._graph = evaluator.part(rows).prices(self._x)
+        self.prices = self._graph.detach()
+        self._scale = evaluator.scale[rows] / evaluator.unit[rows, None]
+
+    def direction(self, decisions: Tensor) -> Tensor:
+        """Those of the criterion, `(R, m) -> (R, m)`."""
+        return self._rules.direction(self.prices, decisions)
+
+    def of(self, direction: Tensor) -> Array:
+        """By the change, as a fraction of what the criterion compares: `(R, m) -> (R, p)`."""
+        (gradient,) = torch.autograd.grad(self._graph, self._x, direction, retain_graph=True)
+        slope: Array = host(gradient.flatten(1)) * self._scale
+        return slope

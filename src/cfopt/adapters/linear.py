@@ -47,6 +47,13 @@ class Inputs:
         return frame if self.named else frame.to_numpy(dtype=object)
 
     @property
+    def base(self) -> Array:
+        """A context of zeros, with the first value of each category: `(p,)`."""
+        base = np.zeros(self.size)
+        base[[group[0] for group in self.groups]] = 1.0
+        return base
+
+    @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """The features of each category."""
         return () if self.columns is None else self.columns.layout.groups
@@ -64,13 +71,7 @@ def fold(function: Callable[[Any], Any], inputs: Inputs) -> nn.Linear | None:
         function: `predict` or `transform` of a fitted model, `(B, p) -> (B, n)` or `(B,)`.
         inputs: what it is given.
     """
-
-    def values(x: Array) -> Array:
-        parts = [_called(function, inputs(part)) for part in _chunks(x)]
-        return np.concatenate(parts)
-
-    base = np.zeros(inputs.size)
-    base[[group[0] for group in inputs.groups]] = 1.0
+    values, base = evaluated(function, inputs), inputs.base
     at_base = values(base[None])[0]
     step = np.ones(inputs.size)
     members = [j for group in inputs.groups for j in group]
@@ -91,6 +92,20 @@ def fold(function: Callable[[Any], Any], inputs: Inputs) -> nn.Linear | None:
     layer.weight.copy_(torch.from_numpy(weight))
     layer.bias.copy_(torch.from_numpy(bias))
     return layer
+
+
+def evaluated(function: Callable[[Any], Any], inputs: Inputs) -> Callable[[Array], Array]:
+    """`predict` or `transform` of a fitted model on features, in float64: `(B, p) -> (B, n)`.
+
+    Arguments:
+        function: the method.
+        inputs: what it is given.
+    """
+
+    def values(x: Array) -> Array:
+        return np.concatenate([_called(function, inputs(part)) for part in _chunks(x)])
+
+    return values
 
 
 def _slopes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -38,9 +39,7 @@ def scikit(model: Any) -> Adapted | None:
     if layers is None:
         return None
     translation = layers[0] if len(layers) == 1 else nn.Sequential(*layers)
-    columns, named = inputs.columns, inputs.named
-    original = model.predict if named else lambda frame: model.predict(frame.to_numpy(dtype=object))
-    return Adapted(original, translation, type(model).__name__, columns)
+    return Adapted(own_predict(model, inputs), translation, type(model).__name__, inputs.columns)
 
 
 def inputs_of(model: Any) -> Inputs:
@@ -48,6 +47,12 @@ def inputs_of(model: Any) -> Inputs:
     named = hasattr(model, "feature_names_in_")
     columns = columns_of(model)
     return Inputs(model.n_features_in_, columns, named or columns is None)
+
+
+def own_predict(model: Any, inputs: Inputs) -> Callable[[Any], Any]:
+    """The model's prediction, of DataFrames if it has columns and otherwise of arrays."""
+    predict: Callable[[Any], Any] = model.predict
+    return predict if inputs.named else lambda frame: predict(frame.to_numpy(dtype=object))
 
 
 class SideBySide(nn.Module):

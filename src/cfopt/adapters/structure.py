@@ -163,9 +163,10 @@ class Structure:
             if self.categories.setdefault(entry.source, taken) != taken:
                 return self._refuse()  # two encoders that know different values
             found.append(Entry(entry.source))
-        widths = {entry.source for entry in found}
-        only = next(iter(widths)) if len(widths) == 1 else None
-        return [Entry(only)] * len(encoder.get_feature_names_out())
+        counts = _encoded_widths(encoder)
+        if sum(counts) != len(encoder.get_feature_names_out()):  # of costs that are classes
+            return [Entry()] * len(encoder.get_feature_names_out())
+        return [entry for entry, count in zip(found, counts, strict=True) for _ in range(count)]
 
     def _plain(self, name: str, step: Any, entries: Sequence[Entry]) -> list[Entry] | None:
         """Transformers of numbers."""
@@ -267,6 +268,18 @@ def _picked(which: Any, names: Any, entries: Sequence[Entry]) -> list[Entry]:
 
 def _is_text(which: Any) -> bool:
     return all(isinstance(one, str) for one in which) if np.ndim(which) else False
+
+
+def _encoded_widths(encoder: Any) -> list[int]:
+    """How many columns an encoder makes of each of its columns."""
+    if name_of(encoder) != "OneHotEncoder":
+        return [1] * len(encoder.categories_)
+    counts = [len(values) for values in encoder.categories_]
+    rare = getattr(encoder, "infrequent_categories_", None) or [None] * len(counts)
+    left_out = [None] * len(counts) if encoder.drop_idx_ is None else encoder.drop_idx_
+    for j, (few, dropped) in enumerate(zip(rare, left_out, strict=True)):
+        counts[j] += (0 if few is None else 1 - len(few)) - (dropped is not None)
+    return counts
 
 
 def _is_missing(value: Any) -> bool:

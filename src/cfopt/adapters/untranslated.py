@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cfopt import registry
-from cfopt.adapters.scikit import inputs_of
+from cfopt.adapters.scikit import inputs_of, own_predict
 from cfopt.adapters.structure import name_of
 from cfopt.pipeline import Function
 
@@ -19,6 +19,4 @@ def untranslated(model: Any) -> Function | None:
     if not name_of(model) or not hasattr(model, "n_features_in_"):
         return None
     inputs = inputs_of(model)
-    if inputs.columns is None or inputs.named:
-        return Function(model.predict, inputs.columns)
-    return Function(lambda frame: model.predict(frame.to_numpy(dtype=object)), inputs.columns)
+    return Function(own_predict(model, inputs), inputs.columns)

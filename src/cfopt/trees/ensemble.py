@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -129,6 +129,21 @@ class TreeEnsemble:
             np.unique(self.threshold[(self.feature == f) & np.isfinite(self.threshold)])
             for f in range(self.num_features)
         ]
+
+    def scaled(self, factor: Array, shift: Array) -> TreeEnsemble:
+        """The same trees, costs times a factor plus a shift, `(n,)` each."""
+        owner = np.zeros(len(self.values), dtype=np.int64)
+        leaf = self.feature < 0
+        tree = np.searchsorted(self.roots, np.flatnonzero(leaf), side="right") - 1
+        owner[self.left[leaf]] = self.targets[tree]
+        single = bool((self.targets >= 0).all())
+        by_leaf = factor[owner][:, None] if single else factor
+        found = replace(self, values=self.values * by_leaf, base=self.base * factor + shift)
+        # Where the shift takes off most of a cost, what is left is rounded by more of its size.
+        before, after = (np.abs(one.ranges()).max(axis=0) for one in (self, found))
+        terms = before * np.abs(factor) + np.abs(shift)
+        terms /= np.maximum(after, np.finfo(np.float64).tiny)
+        return replace(found, precision=self.precision * max(1.0, float(terms.max())))
 
     @staticmethod
     def stack(ensembles: list[TreeEnsemble]) -> TreeEnsemble:

@@ -2,7 +2,8 @@
 
 `python -m benchmarks maps` runs one group, in one run, and leaves the others as they were.
 `python -m benchmarks sweep --rows 600 --seed 1` checks so many random tasks of a seed, and ends
-with code 1 if a claim was false.
+with code 1 if a claim was false; `python -m benchmarks thresholds --answers 10000` does the same for
+answers at the thresholds of tree ensembles.
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ from benchmarks import (
     maps,
     networks,
     own_pipeline,
+    predictors,
     qp,
     roads,
     speed,
     sweep,
     tasks,
+    thresholds,
 )
 from cfopt.names import nearest
 
@@ -70,6 +73,10 @@ TITLES = {
     "explorer progress": "Explorer: the events of one search on a map",
     "explorer load": "Explorer: 200 searches of 20 clients at once, each answer checked; memory",
     "explorer page": "Explorer: the page in a browser",
+    "trees": "Absolute questions behind tree ensembles on the 5x5 grid, one at a time: `TreeCells`",
+    "trees by CP-SAT": "The same by CP-SAT: 20 trees of depth 4, cuts until the solver agrees",
+    "derivative-free": "`DerivativeFree` beside the exact distance: 20 trees of depth 4",
+    "thresholds": "Relative answers at thresholds of trees, predicted anew by the library itself",
     "sweep": "Random tasks of every kind, each claim checked by brute force",
 }
 
@@ -118,8 +125,8 @@ def _recount(trace: list[list[float]]) -> int:
     return len(trace)
 
 
-def main(chosen: list[str], rows: int, seed: int) -> None:
-    groups = [*GROUPS, "sweep"]
+def main(chosen: list[str], rows: int, answers: int, seed: int) -> None:
+    groups = [*GROUPS, "thresholds", "sweep"]
     unknown = [name for name in chosen if name not in groups]
     if unknown:
         sys.exit(f"Error: {nearest('group', unknown[0], groups)}")
@@ -134,7 +141,11 @@ def main(chosen: list[str], rows: int, seed: int) -> None:
     for name, group in GROUPS.items():
         if not chosen or name in chosen:
             group(record)
-    violations = 0
+    mismatches = violations = 0
+    if not chosen or "thresholds" in chosen:
+        lines = thresholds.check(answers, seed)
+        record("thresholds", lines)
+        mismatches = sum(line["mismatches"] for line in lines)
     if not chosen or "sweep" in chosen:
         lines = sweep.sweep(rows, seed)
         record("sweep", lines)
@@ -150,6 +161,8 @@ def main(chosen: list[str], rows: int, seed: int) -> None:
     stored.write_text(json.dumps(results, indent=1) + "\n")
     (FOLDER / "results.md").write_text(_markdown(results))
     console.print(f"Written: results.json, results.md and growth.png in {FOLDER.name}/.")
+    if mismatches:
+        sys.exit(f"Error: libraries contradict {mismatches} answers or points at thresholds.")
     if violations:
         sys.exit(f"Error: the sweep found {violations} violations in {rows} rows.")
 
@@ -175,6 +188,13 @@ def _tables(record: Record) -> None:
 def _roads(record: Record) -> None:
     """Paths through a network."""
     record("roads", roads.compare())
+
+
+def _predictors(record: Record) -> None:
+    """Predictors without a gradient."""
+    record("trees", predictors.exact())
+    record("trees by CP-SAT", predictors.second_opinion())
+    record("derivative-free", predictors.derivative_free())
 
 
 def _maps(record: Record) -> None:
@@ -222,6 +242,7 @@ def _explorer(record: Record) -> None:
 GROUPS: dict[str, Callable[[Record], None]] = {
     "tables": _tables,
     "roads": _roads,
+    "predictors": _predictors,
     "maps": _maps,
     "searches": _searches,
     "plausibility": _plausibility,
@@ -251,9 +272,9 @@ def _markdown(results: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     parts = [
         "# Measurements\n",
-        "Written by `make bench`, each group (tables; roads; maps; searches; plausibility; pixels;",
-        "training; own-pipeline; explorer; sweep) in one run; times on a shared machine are noisy,",
-        "ratios less.",
+        "Written by `make bench`, each group (tables; roads; predictors; maps; searches;",
+        "plausibility; pixels; training; own-pipeline; explorer; thresholds; sweep) in one run;",
+        "times on a shared machine are noisy, ratios less.",
         "The settings of the search among codes were chosen among about 30, on other maps than",
         "those of the group searches.",
         f"Versions: {versions}.\n",
@@ -262,6 +283,9 @@ def _markdown(results: dict[str, Any]) -> str:
         "over tasks that end before K = 6000 steps; the others are counted apart.\n",
         "DAQP solves the masters: it is the fastest of the five QP solvers below at every size,",
         "and the most exact together with quadprog.\n",
+        "Behind tree ensembles, seconds are those of one core for the whole call (references,",
+        "search, verification and the check of the proof), compilation apart. CP-SAT solves on",
+        "one worker, from the factual decision's cut on; `with all cuts` is its last round.\n",
     ]
     for name, title in TITLES.items():
         rows = results.get(name)
@@ -283,6 +307,14 @@ if __name__ == "__main__":
     parser.add_argument(
         "--rows", type=int, default=3000, help="The number of rows that the sweep checks."
     )
-    parser.add_argument("--seed", type=int, default=0, help="The seed of the sweep's tasks.")
+    parser.add_argument(
+        "--answers",
+        type=int,
+        default=10_000,
+        help="The number of answers at thresholds that are checked.",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="The seed of the tasks of sweep and thresholds."
+    )
     given = parser.parse_args()
-    main(given.groups, given.rows, given.seed)
+    main(given.groups, given.rows, given.answers, given.seed)

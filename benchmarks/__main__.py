@@ -2,8 +2,8 @@
 
 `python -m benchmarks maps` runs one group, in one run, and leaves the others as they were.
 `python -m benchmarks sweep --rows 600 --seed 1` checks so many random tasks of a seed, and ends
-with code 1 if a claim was false; `python -m benchmarks thresholds --answers 10000` does the same for
-answers at the thresholds of tree ensembles.
+with code 1 if a claim was false. `python -m benchmarks thresholds --answers 10000` checks so many
+answers at the thresholds of tree ensembles, and ends likewise.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +27,7 @@ from benchmarks import (
     explorer,
     explorer_page,
     growth,
+    iterations,
     maps,
     networks,
     own_pipeline,
@@ -43,9 +43,6 @@ from cfopt.names import nearest
 
 FOLDER = Path(__file__).parent
 Record: TypeAlias = Callable[[str, list[dict[str, Any]]], None]
-#: Mean iterations that the paper's figures show for the 5x5 grid with a linear predictor and 10
-#: features, over its three experiments that contain this setting (read off the plots, 2%).
-PAPER = {"relative": (145, 246), "absolute": (109, 291), "epsilon": (101, 189)}
 TITLES = {
     "equality": "The same tasks in a batch and one by one (float64)",
     "speed": "A batch of 100 tasks against one task at a time",
@@ -79,50 +76,6 @@ TITLES = {
     "thresholds": "Relative answers at thresholds of trees, predicted anew by the library itself",
     "sweep": "Random tasks of every kind, each claim checked by brute force",
 }
-
-
-def iterations(seeds: tuple[int, ...] = (135, 136, 137)) -> list[dict[str, Any]]:
-    """Mean steps with the rule that made the paper's figures, for several data sets.
-
-    The authors' code calls a step valid where h <= 1e-5. cfopt's tolerance is relative and about
-    four times as strict here, so that its own count is a little higher; both are shown.
-    """
-    benches = [tasks.grid(seed=seed, pool=100) for seed in seeds]
-    rows = []
-    for kind in tasks.KINDS:
-        own, theirs = [], []
-        for bench in benches:
-            search = bench.search(counting=cfopt.Counting.ALL_STEPS, trace=True)
-            e = cfopt.explain(bench.contexts, bench.pipeline, bench.criterion(kind), search=search)
-            own.append(float(e.steps.double().mean()))
-            theirs.append(statistics.mean(_recount(trace.tolist()) for trace in e.traces))
-        low, high = PAPER[kind]
-        rows.append(
-            {
-                "kind": kind,
-                "data sets": ", ".join(map(str, seeds)),
-                "cfopt's tolerance": ", ".join(f"{mean:.0f}" for mean in own),
-                "authors' tolerance": ", ".join(f"{mean:.0f}" for mean in theirs),
-                "paper": f"{low} to {high}",
-                "own in range": ", ".join("yes" if low <= m <= high else "no" for m in own),
-                "authors' in range": ", ".join("yes" if low <= m <= high else "no" for m in theirs),
-            }
-        )
-    return rows
-
-
-def _recount(trace: list[list[float]]) -> int:
-    """Where a trace of loss, h and lambda would have ended with the authors' tolerance."""
-    idle, last, found = 0, float("inf"), False
-    for step, (loss, h, _) in enumerate(trace, start=1):
-        idle += found
-        if h <= 1e-5:
-            found = True
-            if loss < 0.9 * last:
-                last, idle = loss, 0
-        if idle >= 10:
-            return step
-    return len(trace)
 
 
 def main(chosen: list[str], rows: int, answers: int, seed: int) -> None:
@@ -178,7 +131,7 @@ def _tables(record: Record) -> None:
     record("networks", networks.compare())
     record("exact growth", exact.growth())
     record("qp", qp.solvers())
-    record("iterations", iterations())
+    record("iterations", iterations.compare())
     record("batches", growth.batches(grid))
     record("grids", growth.grids())
     record("items", growth.items())

@@ -6,6 +6,7 @@ It shares the thresholds' precision with the library, and nothing else.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from time import process_time
 from typing import Any
 
@@ -81,7 +82,7 @@ class ForestModel:
         model = cp_model.CpModel()
         below = [[model.new_bool_var("") for _ in edges] for edges in self._edges]
         for literals in below:
-            for lower, upper in zip(literals, literals[1:], strict=False):
+            for lower, upper in pairwise(literals):
                 model.add_implication(lower, upper)
         leaves, values = self._leaves(model, below)
         values = values / len(self._trees)

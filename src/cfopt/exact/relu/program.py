@@ -148,17 +148,35 @@ class _Rows:
         most, least = unlimited.copy(), -unlimited
         most[: len(above)] = high[total:][above]
         least[len(above) :] = low[total:][below]
+        upper = np.concatenate([high[:total], [_OPEN], most])
+        lower = np.concatenate([low[:total], [0.0], least])
         _, _, flag, info = daqp.solve(
             np.diag(np.append(curvature, _CURVATURE)),
             np.append(np.zeros(total), _BREACH),
             np.ascontiguousarray(matrix),
-            np.concatenate([high[:total], [_OPEN], most]),
-            np.concatenate([low[:total], [0.0], least]),
+            upper,
+            lower,
             primal_tol=_PRIMAL,
         )
         found = np.asarray(info["lam"])
         if flag <= 0 or not np.isfinite(found).all():
-            return None
+            # DAQP gives up on some degenerate programs; the linear one is all that is needed.
+            lower, upper = (
+                np.where(np.abs(end) < _OPEN, end, np.copysign(np.inf, end))
+                for end in (lower, upper)
+            )
+            costs = np.append(np.zeros(total), 1.0)
+            limits = (
+                lower[total + 1 :],
+                upper[total + 1 :],
+                lower[: total + 1],
+                upper[: total + 1],
+            )
+            linear = solve_program(costs, matrix, *limits)
+            if linear is None:
+                return None
+            reduced = costs + linear.multipliers @ matrix
+            found = np.concatenate([-reduced, linear.multipliers])
         multipliers = np.zeros(len(rows))
         own = found[total + 1 :]
         multipliers[above] += np.maximum(own[: len(above)], 0.0)

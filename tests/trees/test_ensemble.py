@@ -172,6 +172,7 @@ def test_what_is_not_a_sum_of_leaves_is_refused() -> None:
         ),
         "split by categories": _lgbm().fit(categories, odd, categorical_feature=[0]),
         "zero_as_missing": zero,
+        "missing=0": xgboost.XGBRegressor(n_estimators=3, missing=0.0).fit(X, Y),
         "linear_tree": _lgbm(linear_tree=True).fit(X, Y[:, 0]),
     }
     for words, model in refused.items():

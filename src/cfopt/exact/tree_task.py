@@ -11,7 +11,7 @@ from torch import Tensor
 from cfopt._typing import Array
 from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
-from cfopt.pipeline import Adapted, Pipeline, Predictor
+from cfopt.pipeline import Adapted, PerItem, Pipeline, Predictor
 from cfopt.problems.base import FEASIBILITY_TOLERANCE
 from cfopt.question.quantifier import Quantifier
 from cfopt.trees.cells import Allowed, Cells, thresholds_of
@@ -23,6 +23,8 @@ _SUMS = 8
 
 def trees_of(predictor: Predictor) -> TreePredictor | None:
     """The trees that searches work on, if a predictor is a tree ensemble."""
+    if isinstance(predictor, PerItem):
+        return predictor.trees
     found = predictor.translation if isinstance(predictor, Adapted) else predictor
     return found if isinstance(found, TreePredictor) else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from cfopt.errors import InputError, PredictorError
 from cfopt.names import listing
 from cfopt.pipeline.adapted import Adapted, as_predictor
 from cfopt.pipeline.columns import Columns
+from cfopt.trees.predictor import TreePredictor
+from cfopt.trees.specialise import specialise
 
 #: How many numbers of rows the model reads at once.
 _NUMBERS_AT_ONCE = 8_000_000
@@ -26,7 +29,8 @@ class PerItem(Adapted):
 
     The model reads a row for each context and item: the features of the context, then those of the
     item. A model that knows its columns by name, and items in a DataFrame, are matched by name; the
-    columns that items do not have are the context's. Affine models give affine costs.
+    columns that items do not have are the context's. Affine models give affine costs, and tree
+    ensembles an ensemble.
 
     Arguments:
         model: anything that a Pipeline takes, `(R, p + q) -> (R,)` or `(R, 1)`.
@@ -61,8 +65,7 @@ class PerItem(Adapted):
     def places(self, width: int) -> list[int]:
         """Which of the model's inputs are an item's, for contexts of some features: `(q,)`.
 
-        For each item these are constants, given by `items`; searches that look into a model can
-        specialise it with them.
+        For each item these are constants, given by `items`.
         """
         if self._named_places is not None:
             return self._named_places
@@ -72,11 +75,27 @@ class PerItem(Adapted):
         """The cost of every item: `(B, p) -> (B, n)`."""
         return self._costs(x, self.translation)
 
+    @cached_property
+    def trees(self) -> TreePredictor | None:
+        """The costs of all items as one tree ensemble of contexts, if the model is an ensemble."""
+        found = self.translation
+        found = found.translation if isinstance(found, Adapted) else found
+        if not isinstance(found, TreePredictor) or found.ensemble.num_targets != 1:
+            return None
+        width = found.ensemble.num_features - self.items.shape[1]
+        if width < 1:
+            return None
+        items = self.items.double().cpu().numpy()
+        ensemble = specialise(found.ensemble, self.places(width), items)
+        return None if ensemble is None else TreePredictor(ensemble)
+
     @torch.no_grad()
     def deployed(self, x: Tensor) -> Tensor:
         """The costs as the model itself predicts them: `(B, p) -> (B, n)`."""
         inner = self.translation
-        return self._costs(x, inner.deployed if isinstance(inner, Adapted) else inner)
+        if isinstance(inner, Adapted):  # which reads items as they are, whatever contexts are
+            return self._costs(x.double(), inner.deployed)
+        return self._costs(x.double() if isinstance(inner, TreePredictor) else x, inner)
 
     def rows(self, x: Tensor) -> Tensor:
         """What the model reads, the items of the first context first: `(B, p) -> (B n, p + q)`."""

@@ -150,6 +150,10 @@ def _as_forest(tree: Any) -> Any:
 def _from_xgboost(model: Any, name: str) -> TreeEnsemble:
     import treelite
 
+    if not np.isnan(getattr(model, "missing", np.nan)):
+        raise InputError(
+            f"XGBoost with missing={model.missing} is not served: that number is not compared."
+        )
     booster = model if name == "Booster" else model.get_booster()
     best = booster.attr("best_iteration")
     if name != "Booster" and best is not None:

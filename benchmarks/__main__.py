@@ -238,7 +238,7 @@ def _markdown(results: dict[str, Any]) -> str:
         "and the most exact together with quadprog.\n",
         "Behind tree ensembles, seconds are those of one core for the whole call (references,",
         "search, verification and the check of the proof), compilation apart. CP-SAT solves on",
-        "one worker, from the factual decision's cut on; `with all cuts` is its last round.\n",
+        "one worker, beginning with the cut of the factual decision; no references there.\n",
     ]
     for name, title in TITLES.items():
         rows = results.get(name)

@@ -31,8 +31,8 @@ class Nearest:
         loss: the squared distance, inf if there is none.
         proved: whether nothing nearer exists.
         cuts: the decisions that were cut with.
-        seconds: of one core, for all rounds.
-        last: of one core, for the last round, which has all cuts.
+        seconds: of one core, for everything.
+        last: of one core, for the last solve, which has all cuts.
     """
 
     loss: float
@@ -79,6 +79,7 @@ class ForestModel:
             problem: what is asked for the best decision.
             limit: seconds for all rounds.
         """
+        began = process_time()
         model = cp_model.CpModel()
         below = [[model.new_bool_var("") for _ in edges] for edges in self._edges]
         for literals in below:
@@ -87,7 +88,6 @@ class ForestModel:
         leaves, values = self._leaves(model, below)
         values = values / len(self._trees)
         model.minimize(sum(self._losses(x0, below)))
-        seconds = last = 0.0
         cut, cuts = factual, 0
         while True:
             direction = wanted - cut
@@ -98,20 +98,19 @@ class ForestModel:
             start = process_time()
             solver = cp_model.CpSolver()
             solver.parameters.num_workers = 1
-            solver.parameters.max_time_in_seconds = max(1.0, limit - seconds)
+            solver.parameters.max_time_in_seconds = max(1.0, limit - (start - began))
             status = solver.solve(model)
             last = process_time() - start
-            seconds += last
             proved = status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
             if status != cp_model.OPTIMAL:
-                return Nearest(np.inf, proved, cuts, seconds, last)
+                return Nearest(np.inf, proved, cuts, process_time() - began, last)
             x = self._context(x0, [[solver.value(one) for one in each] for each in below])
             costs = self._forest.predict(x[None])
             best = problem.solve(torch.from_numpy(costs))[0].numpy()
             terms = costs[0] * (wanted - best)
             if terms.sum() <= _TOLERANCE * np.abs(terms).sum():
                 loss = float(((x - x0) ** 2).sum())
-                return Nearest(loss, proved, cuts, seconds, last)
+                return Nearest(loss, proved, cuts, process_time() - began, last)
             cut = best
 
     def _leaves(self, model: cp_model.CpModel, below: list[list[Any]]) -> tuple[list[Any], Any]:

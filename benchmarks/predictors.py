@@ -16,8 +16,7 @@ from benchmarks.cp_sat import ForestModel
 from benchmarks.forests import SETTINGS, Behind, Setting, one_thread, seconds_of, warm_up
 from cfopt.search import DerivativeFree, TreeCells
 
-#: CP-SAT takes seconds to minutes a row.
-_CP_SAT_ROWS, _CP_SAT_SECONDS = 3, 60.0
+_CP_SAT_ROWS, _CP_SAT_SECONDS = 6, 60.0
 _FREE_ROWS = 24
 
 
@@ -52,7 +51,10 @@ def _measure(behind: Behind) -> dict[str, Any]:
 
 
 def second_opinion(rows: int = _CP_SAT_ROWS) -> list[dict[str, Any]]:
-    """The same optimum by CP-SAT, on the smallest forest, with cuts until the solver agrees."""
+    """The same optimum by CP-SAT, on the smallest forest, with cuts until the solver agrees.
+
+    Neither is told of other contexts, and both are timed from the question to the answer.
+    """
     behind = Behind.of(SETTINGS[0])
     model, search = ForestModel(behind.model), TreeCells(seconds_a_row=_CP_SAT_SECONDS)
     lines = []
@@ -60,7 +62,7 @@ def second_opinion(rows: int = _CP_SAT_ROWS) -> list[dict[str, Any]]:
         warm_up()
         for k in range(rows):
             row = slice(k, k + 1)
-            ours, own = seconds_of(lambda row=row: behind.explain(row, search))
+            ours, own = seconds_of(lambda row=row: behind.explain(row, search, reference=False))
             x0, wanted = behind.contexts[k].numpy(), behind.alternative(row)[0].numpy()
             problem, factual = behind.pipeline.problem, behind.decisions[k].numpy()
             theirs = model.nearest(x0, wanted, factual, problem, _CP_SAT_SECONDS)
@@ -76,9 +78,9 @@ def second_opinion(rows: int = _CP_SAT_ROWS) -> list[dict[str, Any]]:
                     "cuts": theirs.cuts,
                     "s": own,
                     "CP-SAT s": theirs.seconds,
-                    "with all cuts": theirs.last,
-                    "ratio": theirs.seconds / own,
-                    "with all cuts, ratio": theirs.last / own,
+                    "last solve, with all cuts": theirs.last,
+                    "CP-SAT s / s": theirs.seconds / own,
+                    "last solve / s": theirs.last / own,
                 }
             )
     return lines

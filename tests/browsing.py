@@ -19,7 +19,7 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src"
 #: The longest that anything is waited for; a slow machine is slow, not broken.
-PATIENCE = 60.0
+PATIENCE = 300.0
 #: No windows, and no calls home.
 _FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-background-networking"),

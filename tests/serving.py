@@ -19,7 +19,7 @@ from cfopt.web.serve import listen, settings
 from cfopt.web.server import create_app
 
 #: The longest that a test waits for anything.
-PATIENCE = 60.0
+PATIENCE = 300.0
 
 
 @contextmanager

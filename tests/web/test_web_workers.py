@@ -294,7 +294,7 @@ def test_many_cancel_at_any_moment(client: Client) -> None:
     ends: list[str] = []
 
     def one() -> None:
-        with Client(base_url=client.base_url, timeout=60) as own:
+        with Client(base_url=client.base_url, timeout=300) as own:
             for _ in range(6):
                 answer = own.post("/api/explain", json=fault(0))
                 if answer.status_code == 202:
@@ -347,7 +347,7 @@ def test_the_command_tells_mistakes_and_pipelines_that_cannot_be_loaded(tmp_path
         }
         for words, options in mistakes.items():
             command = [sys.executable, "-m", "cfopt", "serve", *options]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=300)
             assert done.returncode == 2
             assert words in done.stderr
 
@@ -390,7 +390,7 @@ def test_all_processes_end_with_the_server_however_it_ends(
     config: Path, children: Path, sent: signal.Signals
 ) -> None:
     with _command("--config", str(config), "--trust") as (url, server):
-        with Client(base_url=url, timeout=60) as client:
+        with Client(base_url=url, timeout=300) as client:
             client.until(lambda: client.health()["status"] == "ok")
             started = client.start(**fault(RUN))
             client.until(children.read_text)
@@ -411,7 +411,7 @@ def test_all_processes_end_with_the_server_however_it_ends(
 def test_the_command_ends_quietly_while_it_loads() -> None:
     for sent in (signal.SIGINT, signal.SIGTERM):
         with _command() as (url, server):
-            with Client(base_url=url, timeout=60) as client:
+            with Client(base_url=url, timeout=300) as client:
                 client.until(lambda: len(_family(server.pid)) >= 3)
                 assert client.health()["status"] == "loading"
                 family = _family(server.pid)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import daqp
 import numpy as np
+from numpy.typing import NDArray
 
 from cfopt._typing import Array
 
@@ -48,7 +49,7 @@ def nearest_by_dual(
     count = len(rest)
     multipliers = np.zeros(len(limits))
 
-    def primal(t: Array) -> tuple[Array, Array, float]:
+    def primal(t: Array) -> tuple[Array, NDArray[np.bool_], float]:
         """u, which of its entries are free, and D."""
         raw = -weight * (t @ unit)
         u = np.clip(raw, lower, upper)

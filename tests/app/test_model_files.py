@@ -44,7 +44,17 @@ def _skops(path: Path) -> tuple[Path, np.ndarray]:
     return path / "model.skops", model.predict(x)
 
 
-@pytest.mark.parametrize("save", [_xgboost, _lightgbm, _skops])
+def _forest(path: Path) -> tuple[Path, np.ndarray]:
+    io = pytest.importorskip("skops.io")
+    from sklearn.ensemble import RandomForestRegressor
+
+    x, y = _data()
+    model = RandomForestRegressor(3, max_depth=3, random_state=0).fit(x, y)
+    io.dump(model, path / "forest.skops")
+    return path / "forest.skops", model.predict(x)
+
+
+@pytest.mark.parametrize("save", [_xgboost, _lightgbm, _skops, _forest])
 def test_a_model_comes_back_from_the_file_of_its_library(save, tmp_path: Path) -> None:
     path, expected = save(tmp_path)
     model = load_model(path, Trust(False, tmp_path))
@@ -54,6 +64,15 @@ def test_a_model_comes_back_from_the_file_of_its_library(save, tmp_path: Path) -
 
         x = xgboost.DMatrix(x)
     assert np.allclose(model.predict(x), expected, rtol=1e-6)
+
+
+def test_a_function_inside_a_model_needs_trust(tmp_path: Path) -> None:
+    io = pytest.importorskip("skops.io")
+    from sklearn.preprocessing import FunctionTransformer
+
+    io.dump(FunctionTransformer(np.linalg.norm), tmp_path / "model.skops")
+    with pytest.raises(InputError, match=r"does not know.*pass --trust"):
+        load_model(tmp_path / "model.skops", Trust(False, tmp_path))
 
 
 def test_a_pickle_is_not_read_unless_trusted(tmp_path: Path) -> None:

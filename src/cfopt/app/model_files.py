@@ -10,6 +10,13 @@ from typing import Any
 from cfopt.app.trust import Trust
 from cfopt.errors import InputError, MissingExtraError
 
+#: Compiled types of scikit-learn that its tree ensembles consist of: arrays, no functions.
+_PARTS_OF_TREES = (
+    "sklearn.tree._tree.Tree",
+    "sklearn._loss.",
+    "sklearn.ensemble._hist_gradient_boosting.",
+)
+
 
 def load_model(path: Path, trust: Trust) -> Any:
     """The model in a file, known by its suffix; any failure to read it is an InputError.
@@ -53,10 +60,11 @@ def _treelite(path: Path, trust: Trust) -> Any:
 
 def _skops(path: Path, trust: Trust) -> Any:
     io = import_module("skops.io")
-    unknown = io.get_untrusted_types(file=path)
+    held = io.get_untrusted_types(file=path)
+    unknown = [name for name in held if not name.startswith(_PARTS_OF_TREES)]
     if unknown:
         trust.need(f"{path} holds types that skops does not know ({', '.join(unknown):.120})")
-    return io.load(path, trusted=unknown)
+    return io.load(path, trusted=held)
 
 
 def _onnx(path: Path, trust: Trust) -> Any:

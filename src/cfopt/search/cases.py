@@ -54,10 +54,18 @@ class CaseTree:
         cuts: what is known to be in the way of the plan.
         radius: the length of change up to which to look.
         loss: that of the best context known; inf if there is none.
+        most: how many cases to look at.
     """
 
     def __init__(
-        self, task: Task, model: ReluTask, row: int, cuts: list[Cut], radius: float, loss: float
+        self,
+        task: Task,
+        model: ReluTask,
+        row: int,
+        cuts: list[Cut],
+        radius: float,
+        loss: float,
+        most: float = np.inf,
     ) -> None:
         self._task, self._model, self._row = task[torch.tensor([row])], model, row
         self._rules = model.rules[torch.tensor([row])]
@@ -65,24 +73,23 @@ class CaseTree:
         self.cuts = cuts
         self._keys = {(cut.decision + 0.0).tobytes() for cut in cuts}
         self._known = model.inequalities(row, cuts)
-        self.loss = loss
+        self.loss, self._most = loss, most
         self.x: Tensor | None = None  # a context that is nearer than what was known
         self.radius, self.solves, self.looks = radius, 0, 0
         self._nodes: list[Node] = []
         self._heap: list[tuple[float, int, _Case]] = []
-        self._left = np.inf  # the least bound of what cannot be divided
         root = State.root(self._network, model.region(row, radius))
         self._open(root, -1, above=False)
 
     @property
-    def least(self) -> float:
-        """The least bound of the cases that are not settled; inf if there are none."""
-        return min(self._left, self._heap[0][0] if self._heap else np.inf)
+    def full(self) -> bool:
+        """Whether there are as many cases as there may be."""
+        return len(self._nodes) >= self._most
 
     @property
     def done(self) -> bool:
-        """Whether no case is worth dividing."""
-        return not self._heap or self._heap[0][0] >= self._goal
+        """Whether no case is worth dividing, or there are too many."""
+        return self.full or not self._heap or self._heap[0][0] >= self._goal
 
     @property
     def _goal(self) -> float:
@@ -113,11 +120,7 @@ class CaseTree:
         if state.bound < self._goal:
             self._bound(case)
         self._nodes[number] = replace(self._nodes[number], steps=tuple(case.steps))
-        if case.state.bound >= self._goal:
-            return
-        if case.division is None:
-            self._left = min(self._left, case.state.bound)
-        else:
+        if case.state.bound < self._goal and case.division is not None:
             heapq.heappush(self._heap, (case.state.bound, number, case))
 
     def _bound(self, case: _Case) -> None:

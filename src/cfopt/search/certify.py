@@ -18,8 +18,7 @@ from cfopt.exact.certificate import Certificate, Cut
 from cfopt.exact.relu import ReluProof, ReluTask
 from cfopt.exact.verify import verify
 from cfopt.problems.base import same_decision
-from cfopt.search.auto import Auto
-from cfopt.search.base import Search
+from cfopt.search.base import Search, check_whole
 from cfopt.search.cases import CaseTree
 
 #: Rows without an answer are looked at up to a change of one unit in every feature, then so many
@@ -27,6 +26,12 @@ from cfopt.search.cases import CaseTree
 _FARTHER, _FARTHEST = 2.0, 1e4
 #: Beyond the farthest that is allowed, so that rounding leaves nothing out.
 _ALL = 1.0 + 1e-9
+
+
+def _auto() -> Search:
+    from cfopt.search.auto import Auto  # which certifies in its turn
+
+    return Auto()
 
 
 @registry.searches.register
@@ -41,16 +46,21 @@ class Certify(Search):
 
     Arguments:
         search: what finds the first answers.
-        seconds: for the proofs of all rows together, the search apart; a time limit of `explain`
-            ends them as well.
+        seconds: for the proofs of all rows together, the search apart; None for no limit. A time
+            limit of `explain` ends them as well.
+        max_cases: cases of one row after which it ends with the bound that it has; no limit by
+            default. Unlike time, it makes answers the same on every machine.
     """
 
-    search: Search = field(default_factory=Auto)
-    seconds: float = 60.0
+    search: Search = field(default_factory=_auto)
+    seconds: float | None = 60.0
+    max_cases: int | None = None
 
     def __post_init__(self) -> None:
-        if not self.seconds > 0:
-            raise InputError(f"Certify needs seconds > 0, got {self.seconds!r}.")
+        if self.seconds is not None and not self.seconds > 0:
+            raise InputError(f"Certify needs seconds > 0, or None, got {self.seconds!r}.")
+        if self.max_cases is not None:
+            check_whole(self, max_cases=1)
 
     def refusal(self, task: Task) -> str:
         """Needs a ReLU network, and a criterion about the factual or every decision."""
@@ -68,7 +78,8 @@ class Certify(Search):
         points = Points.gather(parts)
         valid = verify(task, points.x).valid.to(points.found.device)
         points = replace(points, found=points.found & valid)
-        deadline = min(time.monotonic() + self.seconds, task.rules.problem.deadline)
+        seconds = np.inf if self.seconds is None else self.seconds
+        deadline = min(time.monotonic() + seconds, task.rules.problem.deadline)
         model = ReluTask(task)
         proved = [row for row, proof in enumerate(points.certificates) if proof is not None]
         rest = [row for row in range(len(task)) if row not in set(proved)]
@@ -76,7 +87,8 @@ class Certify(Search):
             step += 1
             ended = points[torch.tensor(proved, device=points.rows.device)]
             yield Progress(step, len(rest), len(task), ended)
-        waiting = [_Row(task, model, points, row) for row in rest]
+        most = np.inf if self.max_cases is None else self.max_cases
+        waiting = [_Row(task, model, points, row, most) for row in rest]
         while waiting:
             left: list[_Row] = []
             for k, row in enumerate(waiting):
@@ -95,7 +107,8 @@ class Certify(Search):
 class _Row:
     """One row: its first answer, and the tree of cases that proves or improves it."""
 
-    def __init__(self, task: Task, model: ReluTask, points: Points, row: int) -> None:
+    def __init__(self, task: Task, model: ReluTask, points: Points, row: int, most: float) -> None:
+        self._cases = most
         self._task, self._model, self._row = task, model, row
         self._points = points[torch.tensor([row], device=points.rows.device)]
         self._cuts: list[Cut] = []
@@ -114,13 +127,14 @@ class _Row:
 
     def _planted(self, radius: float, loss: float) -> CaseTree:
         radius = min(radius, self._reach * _ALL)
-        return CaseTree(self._task, self._model, self._row, self._cuts, radius, loss)
+        return CaseTree(self._task, self._model, self._row, self._cuts, radius, loss, self._cases)
 
     @property
     def done(self) -> bool:
         """Whether nothing more can be proved."""
         tree = self._tree
-        return tree.done and (tree.radius >= min(self._length(tree.loss), self._reach, self._most))
+        far = tree.radius >= min(self._length(tree.loss), self._reach, self._most)
+        return tree.done and (tree.full or far)
 
     def _length(self, loss: float) -> float:
         """The length of changes of a loss."""

@@ -15,9 +15,6 @@ from cfopt.exact.affine import Affine, is_affine
 from cfopt.exact.relu.relaxation import Network
 from cfopt.pipeline import Adapted
 
-#: How many entries a layer may have: networks are held as dense matrices.
-_WIDEST = 2000
-
 
 def refusal_of(predictor: object) -> str:
     """Why a predictor is not known to be a ReLU network, or ""."""
@@ -51,19 +48,16 @@ def read_layers(task: Task) -> Network:
     return Network(tuple(weights), tuple(biases))
 
 
-def size_refusal(task: Task) -> str:
-    """Why a network is too large for dense matrices, or ""."""
-    modules = _modules(task.predictor) or []
-    x, sizes = task.space.origin[:1], [task.space.origin[0].numel()]
-    with torch.no_grad():
-        for module in modules:
-            x = module(x)
-            if type(module) is nn.ReLU:
-                sizes.append(x[0].numel())
-    largest = max(sizes)
-    if largest > _WIDEST:
-        return f"layers of up to {largest} entries are more than {_WIDEST}"
-    return ""
+@torch.no_grad()
+def layer_sizes(task: Task) -> list[int]:
+    """How many features and neurons a ReLU network has, layer by layer."""
+    x = task.space.origin[:1]
+    sizes = [x[0].numel()]
+    for module in _modules(task.predictor) or []:
+        x = module(x)
+        if type(module) is nn.ReLU:
+            sizes.append(x[0].numel())
+    return sizes
 
 
 def _same(x: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
 from cfopt.exact.certificate import Cut
 from cfopt.exact.exact_task import ExactTask
-from cfopt.exact.relu.layers import read_layers, refusal_of, size_refusal
+from cfopt.exact.relu.layers import layer_sizes, read_layers, refusal_of
 from cfopt.exact.relu.region import Region
 from cfopt.exact.relu.relaxation import (
     Inequalities,
@@ -23,6 +23,9 @@ from cfopt.exact.relu.relaxation import (
 )
 from cfopt.problems.base import FEASIBILITY_TOLERANCE
 from cfopt.question.quantifier import Quantifier
+
+#: How many entries a layer may have: networks are held as dense matrices.
+_WIDEST = 2000
 
 
 class ReluTask(ExactTask):
@@ -41,9 +44,12 @@ class ReluTask(ExactTask):
         """Why a task cannot be treated exactly, or ""."""
         if task.space.latent is not None:
             return "codes are searched, not contexts"
-        reason = refusal_of(task.predictor) or ExactTask.limitation(task) or size_refusal(task)
+        reason = refusal_of(task.predictor) or ExactTask.limitation(task)
         if reason:
             return reason
+        widest = max(layer_sizes(task))
+        if widest > _WIDEST:
+            return f"a layer has {widest} entries, more than {_WIDEST}"
         if Quantifier.SOME in task.rules.criterion.multiples:
             return "its criterion asks for some decision, not for every one"
         return ""

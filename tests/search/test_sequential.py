@@ -352,7 +352,7 @@ def test_references_of_solvers_with_noise_are_recognised() -> None:
 def test_traces_of_one_search_do_not_disturb_the_others(deep) -> None:
     pipeline, x0, wanted = deep
     weak = cfopt.Sequential(max_steps=1, restarts=0)
-    search = cfopt.Auto(sequential=weak, mdmm=cfopt.MDMM(max_steps=20, trace=True))
+    search = Fallback((weak, cfopt.MDMM(max_steps=20, trace=True)))
     e = cfopt.explain(x0[:8], pipeline, cfopt.Absolute(wanted[:8]), search=search)
     through = ["MDMM" in method for method in e.method]
     assert any(through)

@@ -10,7 +10,9 @@ from torch import Tensor
 from cfopt import registry
 from cfopt.engine.progress import Progress
 from cfopt.engine.task import Task
+from cfopt.exact.relu import layer_sizes
 from cfopt.search.base import Search
+from cfopt.search.certify import Certify
 from cfopt.search.closed_form import ClosedForm
 from cfopt.search.cutting_plane import CuttingPlane
 from cfopt.search.derivative_free import DerivativeFree
@@ -21,6 +23,10 @@ from cfopt.search.tangents import Tangents
 from cfopt.search.tree_cells import TreeCells
 from cfopt.search.trust_region import LatentSequential, Sequential
 
+#: Behind ReLU networks with no more features and neurons than these, so many cases are looked at
+#: for each row.
+_SMALL, _CASES = 100, 300
+
 
 @registry.searches.register
 @dataclass(frozen=True)
@@ -29,14 +35,15 @@ class Auto(Search):
 
     With an affine predictor: the closed form, cutting planes or enumeration, whichever serves the
     criterion. Rows that these cannot settle in time, and all rows of any other predictor: the
-    sequential search, then MDMM for those that are still without an answer, polished. Contexts that
-    are too large for the sequential search, such as images: tangents in its place. Among codes: the
+    sequential search (behind a small ReLU network certified, so that its answers are proved or
+    improved), then MDMM for those that are still without an answer, polished. Contexts that are too
+    large for the sequential search, such as images: tangents in its place. Among codes: the
     sequential search alone, since MDMM seldom finds what it does not. Predictors without a
     gradient: what is exact, then a search that looks at many points.
 
     Arguments:
-        cutting_plane, enumeration, sequential, latent, tangents, mdmm, derivative_free: the
-            searches, with settings of your own.
+        cutting_plane, enumeration, sequential, latent, tangents, certify, mdmm, derivative_free:
+            the searches, with settings of your own.
     """
 
     cutting_plane: CuttingPlane = field(default_factory=CuttingPlane)
@@ -45,6 +52,7 @@ class Auto(Search):
     sequential: Sequential = field(default_factory=Sequential)
     latent: LatentSequential = field(default_factory=LatentSequential)
     tangents: Tangents = field(default_factory=Tangents)
+    certify: Certify = field(default_factory=lambda: Certify(Sequential(), None, _CASES))
     mdmm: MDMM = field(default_factory=lambda: MDMM(max_steps=1000))
     derivative_free: DerivativeFree = field(default_factory=DerivativeFree)
 
@@ -68,7 +76,10 @@ class Auto(Search):
         polish = replace(self.sequential, restarts=0)
         if self.sequential.refusal(task):
             return Fallback((*chosen, self.tangents, Refined(self.mdmm, self.tangents)))
-        return Fallback((*chosen, self.sequential, Refined(self.mdmm, polish)))
+        climbs: Search = self.sequential
+        if not chosen and not self.certify.refusal(task) and sum(layer_sizes(task)) <= _SMALL:
+            climbs = replace(self.certify, search=climbs)
+        return Fallback((*chosen, climbs, Refined(self.mdmm, polish)))
 
     def steps(self, task: Task) -> Iterator[Progress]:
         """As planned."""

@@ -167,6 +167,23 @@ def test_with_one_hidden_layer_it_ends_where_a_fine_grid_does(kind: str) -> None
     assert reached >= possible - 1  # it goes to the nearest optimum that it meets
 
 
+@pytest.mark.parametrize("kind", ["relative", "absolute"])
+def test_on_a_kink_it_ends_at_the_nearest_point(kind: str) -> None:
+    """Offer 1 is the cheapest where two features are at least 1: a corner with two slopes."""
+    x0 = torch.zeros(4, MANY, dtype=torch.float64)
+    x0[:, :2] = 0.5 * normal(4, 2, seed=5).clamp(-1, 1)
+
+    def costs(x: torch.Tensor) -> torch.Tensor:
+        own = 6.0 - x[:, :2].min(dim=1).values
+        return torch.stack([torch.full_like(own, 5.0), own], dim=1)
+
+    pipeline = cfopt.Pipeline(costs, Finite(torch.eye(2)))
+    wish = {"relative": cfopt.Relative, "absolute": cfopt.Absolute}[kind]([0.0, 1.0])
+    e = cfopt.explain(x0, pipeline, wish, search=cfopt.Tangents())
+    assert e.valid.all()
+    assert torch.allclose(e.distance, (1 - x0[:, :2]).norm(dim=1), rtol=5e-3)
+
+
 @pytest.fixture(scope="module")
 def maps() -> tuple[cfopt.Pipeline, torch.Tensor, torch.Tensor]:
     """The shipped maps, with the best paths of others."""
@@ -195,6 +212,19 @@ def test_a_relative_answer_is_no_farther_than_an_absolute_one_or_one_of_mdmm(map
     patient = cfopt.MDMM(patience=100, counting="all steps", max_steps=400)
     theirs = cfopt.explain(x0, pipeline, cfopt.Relative(wanted), search=patient)
     assert (relative.distance <= 1.001 * theirs.distance)[theirs.valid].all()
+
+
+def test_an_absolute_answer_is_no_farther_than_one_of_mdmm(maps) -> None:
+    pipeline, x0, wanted = maps
+    box = cfopt.Features(lower=0, upper=1)
+    e = cfopt.explain(x0, pipeline, cfopt.Absolute(wanted), search=cfopt.Tangents(), features=box)
+    theirs = cfopt.explain(
+        x0, pipeline, cfopt.Absolute(wanted), search=cfopt.MDMM(max_steps=600), features=box
+    )
+    assert theirs.valid.all()
+    assert e.valid.all()
+    assert ((e.x >= 0) & (e.x <= 1)).all()
+    assert (e.distance <= 1.001 * theirs.distance).all()
 
 
 def test_what_mdmm_finds_on_a_map_is_brought_nearer(maps) -> None:

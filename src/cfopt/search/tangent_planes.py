@@ -99,8 +99,8 @@ class TangentPlanes:
         Arguments:
             share: the weight of the slope at u in the mean, `(R,)`.
         """
-        some = self.multipliers[rows].any(1)
-        rows, share = rows[some], share[some]
+        bound = self.multipliers[rows].any(1)
+        rows, share = rows[bound], share[bound]
         if not len(rows):
             return
         slopes = _Slopes(self._evaluator, rows, self.u[rows])

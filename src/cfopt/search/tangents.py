@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from cfopt import registry
 from cfopt._typing import Array, Indices
@@ -23,11 +24,12 @@ from cfopt.search.trust_region.run import BatchSearch
 _OVERSHOOT = 0.02
 #: How many steps go half of the way, to learn the slopes on it.
 _CAREFUL = 5
-#: The weight of slopes in their mean at first, how it falls with each valid point that is hardly
-#: nearer, and where the search of a row ends.
-_SHARE, _FALL, _AT_REST = 0.5, 0.5, 0.02
-#: The fraction of the proximity that counts as nearer.
-_CLEARLY = 1e-4
+#: The weight of new slopes in their mean, times the root of the pull.
+_SHARE = 0.5
+#: How the pull grows and shrinks, and how weak it is when the search of a row ends.
+_GROW, _SHRINK, _AT_REST = 1.5, 0.6, 0.05
+#: A pull succeeds if it takes this fraction of the proximity, times the pull.
+_CLEARLY = 3e-4
 #: Slopes are kept while what is missing falls below this fraction of itself with each step.
 _CONTRACTS = 0.3
 #: How often that may fail on the way to what is valid before steps go half of the way.
@@ -41,21 +43,23 @@ _LEAST_WEIGHT = 0.1
 @registry.searches.register
 @dataclass(frozen=True)
 class Tangents(BatchSearch):
-    """Projects the context on tangent planes of the criterion, and turns these until it is near.
+    """Projects on tangent planes of the criterion, and turns these until the context is near.
 
     A row stands at a change u of its context. For each decision met so far the criterion is
-    linearised, `c_k + g_k (u' - u) <= 0`, and the next point is the nearest to the context that
-    meets these half-spaces. There a fresh solve tells the values c_k, and often another decision:
+    linearised, `c_k + g_k (u' - u) <= 0`, and the next point is the one nearest to a centre that
+    meets these half-spaces. The centre is `(1 - pull) u` of the nearest valid point u so far; at
+    first, and while the pull is 1, it is the context itself. At the next point a fresh solve tells
+    the values c_k, and often another decision:
 
-        the criterion does not hold   the next point follows, with the slopes g_k that there are;
-        values fall too slowly        with slopes taken anew, and nearest to u, to become valid;
-        it holds                      the point is an answer; the slopes are averaged with those
-                                      here, and the context is projected again.
+        the criterion does not hold   another step follows, with the slopes g_k that there are;
+        values fall too slowly        the same with slopes taken anew, to the point nearest to u;
+        it holds                      slopes are averaged with those here, a point that is nearer
+                                      is kept and the pull grows; otherwise it shrinks.
 
-    In the limit the change is `-sum_k t_k g_k` with mean slopes g_k and multipliers t_k >= 0, as
-    the nearest point of a criterion with kinks must be. The mean needs the slope of the sum only:
-    one backward pass, however many decisions bind. With c half-spaces a projection has a dual with
-    c variables, so that many features cost no more than their passes.
+    Networks have kinks, and the nearest point is often on one: there it is `-sum_k t_k g_k` with
+    multipliers t_k >= 0 and means of the slopes around it. The means need the slope of the sum
+    only, which is one backward pass, however many decisions bind. With c half-spaces a projection
+    has a dual with c variables, so that many features cost no more than their passes.
 
     Where some decision is enough (`Epsilon`), a step is made for the one whose half-space is
     nearest, and the first planes are those of decisions that avoid the factual one.
@@ -65,7 +69,7 @@ class Tangents(BatchSearch):
         planes: how many decisions are kept, each with a plane.
     """
 
-    max_steps: int = 100
+    max_steps: int = 150
     planes: int = 30
 
     def __post_init__(self) -> None:
@@ -98,14 +102,16 @@ class _Run:
         self.planes = TangentPlanes(self.evaluator, settings.planes)
         self.lower, self.upper, self.sums = self.evaluator.limits()
         self.some = first.one_suffices.copy()
-        #: The proximity of the nearest valid change so far, and what was missing before a step.
+        # The nearest valid change so far, with its prices and its proximity.
+        self.kept, self.kept_prices = self.planes.u.copy(), first.prices.clone()
         self.least = np.where(first.miss == 0, first.loss, np.inf)
-        self.miss = np.full(count, np.inf)
-        self.share, self.centre = np.full(count, _SHARE), np.zeros_like(self.planes.u)
-        self.tries, self.taken = np.zeros((2, count), dtype=np.int64)
+        self.pull, self.centre = np.ones(count), np.zeros_like(self.kept)
+        #: What was missing before a step; how many steps have brought too little since then.
+        self.miss, self.tries = np.full(count, np.inf), np.zeros(count, dtype=np.int64)
+        self.taken = np.zeros(count, dtype=np.int64)
         self.running = every[np.isfinite(first.miss)]
         self._suggest(every[first.one_suffices])
-        self.planes.take(every, self.planes.known, self.share)
+        self.planes.take(every, self.planes.known, np.ones(count))
 
     def steps(self) -> Iterator[Moving]:
         """Step until every row has come to rest; yields where the others are."""
@@ -140,34 +146,46 @@ class _Run:
         moved = (target != planes.u[rows]).any(axis=1)
         there = self.evaluator.look(rows, target)
         self.taken[rows] += 1
-        holds, finite = there.miss == 0, np.isfinite(there.miss)
-        nearer = holds & (there.loss < (1 - _CLEARLY) * self.least[rows])
-        self.least[rows] = np.where(holds, np.fmin(self.least[rows], there.loss), self.least[rows])
-        self.share[rows[holds & ~nearer]] *= _FALL
         self.some[rows] = there.one_suffices
-        going = moved & finite & (self.share[rows] > _AT_REST)
-        going &= self.taken[rows] < self.settings.max_steps
+        holds, finite, least = there.miss == 0, np.isfinite(there.miss), self.least[rows]
+        nearer = holds & (there.loss < least)
+        lost = ~holds & ((there.loss >= least) | (self.tries[rows] > _TRIES) | ~finite)
+        back = (holds & ~nearer) | (lost & np.isfinite(least))
+        clearly = nearer & (there.loss < (1 - _CLEARLY * self.pull[rows]) * least)
+        self.pull[rows] *= np.where(clearly, _GROW, np.where(nearer | back, _SHRINK, 1.0))
+        self.pull[rows] = np.minimum(self.pull[rows], 1.0)
+        self._keep(rows[nearer], target[nearer], there.loss[nearer], _part(there.prices, nearer))
+
         planes.move(rows, target, there.prices)
         # Where the criterion holds for every decision, the rival is none to reckon with.
-        unmet = ~holds | self.some[rows]
-        new = np.zeros(len(rows), dtype=bool)
-        new[unmet] = planes.add(rows[unmet], there.rival[torch.from_numpy(unmet)])
-        slow = ~holds & ~new & (there.miss >= _CONTRACTS * self.miss[rows])
-        self.miss[rows] = np.where(holds, np.inf, there.miss)
-        self.tries[rows] = np.where(holds, 0, self.tries[rows] + slow)
-        self.centre[rows[slow]], self.centre[rows[holds]] = target[slow], 0.0
-        self._turn(rows[going], (holds | slow)[going])
+        open_rows, new = ~holds | self.some[rows], np.zeros(len(rows), dtype=bool)
+        new[open_rows] = planes.add(rows[open_rows], _part(there.rival, open_rows))
+        slow = ~holds & ~new & ~back & (there.miss >= _CONTRACTS * self.miss[rows])
+        anew = holds | back
+        self.miss[rows] = np.where(anew, np.inf, there.miss)
+        self.tries[rows] = np.where(anew, 0, self.tries[rows] + slow)
+        going = ((moved & finite) | back) & (self.pull[rows] > _AT_REST)
+        going &= self.taken[rows] < self.settings.max_steps
+        self._turn(rows[going & finite], (anew | slow)[going & finite])
+        # The slopes of a failure are learned from, too.
+        planes.move(rows[back], self.kept[rows[back]], _part(self.kept_prices, rows[back]))
+        self.centre[rows[slow]] = target[slow]
+        self.centre[rows[anew]] = (1 - self.pull[rows[anew], None]) * planes.u[rows[anew]]
         self.running = rows[going]
 
+    def _keep(self, rows: Indices, u: Array, loss: Array, prices: Tensor) -> None:
+        """Remember valid changes."""
+        self.kept[rows], self.least[rows] = u, loss
+        self.kept_prices[torch.from_numpy(rows)] = prices
+
     def _turn(self, rows: Indices, due: NDArray[np.bool_]) -> None:
-        """Take the slopes of new planes, and turn those of the rows that are due, `(R,)`."""
-        planes, share = self.planes, self.share[rows]
-        unmet = np.isinf(self.least[rows])
-        some = self.some[rows]
-        bound = (planes.multipliers[rows] > 0) & unmet[:, None]
+        """Take the slopes of new planes, and turn the planes of rows that are due, `(R,)`."""
+        planes, some, lacking = self.planes, self.some[rows], np.isinf(self.least[rows])
+        bound = (planes.multipliers[rows] > 0) & lacking[:, None]
         wanted = (bound | some[:, None]) & due[:, None]
-        planes.take(rows, wanted, np.where(unmet, 1.0, share))
-        mean = due & ~some & ~unmet
+        share = _SHARE * np.sqrt(self.pull[rows])
+        planes.take(rows, wanted, np.where(lacking, 1.0, share))
+        mean = due & ~some & ~lacking
         planes.blend(rows[mean], share[mean])
 
     def _next_points(self, rows: Indices) -> Array:
@@ -234,3 +252,8 @@ class _Run:
             notes=tuple("" if found[i] else evaluator.failures.get(i, "") for i in range(count)),
             methods=("tangents",) * count,
         )
+
+
+def _part(values: Tensor, rows: Indices | NDArray[np.bool_]) -> Tensor:
+    """Some rows of a tensor."""
+    return values[torch.from_numpy(rows).to(values.device)]

@@ -78,7 +78,7 @@ class Auto(Search):
             return Fallback((*chosen, self.tangents, Refined(self.mdmm, self.tangents)))
         climbs: Search = self.sequential
         if not chosen and not self.certify.refusal(task) and sum(layer_sizes(task)) <= _SMALL:
-            climbs = replace(self.certify, search=climbs)
+            climbs = replace(self.certify, first=climbs)
         return Fallback((*chosen, climbs, Refined(self.mdmm, polish)))
 
     def steps(self, task: Task) -> Iterator[Progress]:

@@ -45,14 +45,14 @@ class Certify(Search):
     multipliers, which `explain` evaluates again.
 
     Arguments:
-        search: what finds the first answers.
+        first: the search that finds the first answers.
         seconds: for the proofs of all rows together, the search apart; None for no limit. A time
             limit of `explain` ends them as well.
         max_cases: cases of one row after which it ends with the bound that it has; no limit by
             default. Unlike time, it makes answers the same on every machine.
     """
 
-    search: Search = field(default_factory=_auto)
+    first: Search = field(default_factory=_auto)
     seconds: float | None = 60.0
     max_cases: int | None = None
 
@@ -64,13 +64,13 @@ class Certify(Search):
 
     def refusal(self, task: Task) -> str:
         """Needs a ReLU network, and a criterion about the factual or every decision."""
-        return ReluTask.refusal(task) or self.search.refusal(task)
+        return ReluTask.refusal(task) or self.first.refusal(task)
 
     def steps(self, task: Task) -> Iterator[Progress]:
         """The search, then its rows one after the other; what is open at the end ends with it."""
         self.check(task)
         step, parts = 0, []
-        for progress in self.search.steps(task):
+        for progress in self.first.steps(task):
             step += 1
             if progress.finished is not None:
                 parts.append(progress.finished)

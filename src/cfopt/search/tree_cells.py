@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from torch import Tensor
@@ -23,7 +23,7 @@ from cfopt.search.reference import JudgedReferences, nearest_first
 
 
 @registry.searches.register
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class TreeCells(Search):
     """Branch and cut over boxes of cells, between the thresholds that the trees compare.
 
@@ -41,7 +41,7 @@ class TreeCells(Search):
         threads: how many rows are worked on at once; the solver is asked by one at a time.
     """
 
-    contexts: Tensor | None = None
+    contexts: Tensor | None = field(default=None, compare=False)
     max_decisions: int = 2000
     seconds_a_row: float = 60.0
     threads: int = 1

@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo quick test wheel lint bench images models clean
+.PHONY: setup demo quick test study wheel lint bench images models clean
 
 setup: $(VENV)/.ready
 
@@ -24,7 +24,10 @@ quick: setup  ## the core and the contracts, while a change is under way
 	$(PYTEST) $(QUICK) -m "not slow"
 
 test: setup lint  ## everything that must hold before a change lands
-	$(PYTEST)
+	$(PYTEST) -m "not study"
+
+study: setup  ## the whole paper at the quick scale, which takes some minutes
+	$(PYTEST) -m study
 
 wheel: setup  ## build the wheel, and use it in an empty environment, extra by extra
 	$(BIN)/python .ci/check_wheel.py

@@ -140,9 +140,9 @@ def main() -> None:
             "With [cli], `cfopt explain` writes its report, and `cfopt serve` says what it needs."
         )
 
-        there.install("[web]")
+        there.install("[trees,web]")
         there.run("python", "-I", "-c", EVERY_MODULE)
-        print("With [web], every module can be imported.")
+        print("With [trees,web], every module can be imported.")
 
 
 if __name__ == "__main__":

@@ -70,7 +70,14 @@ def _snippets(path: Path) -> list[str]:
     return [part.split("```")[0] for part in parts]
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/any-predictor.md"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        pytest.param("docs/any-predictor.md", marks=pytest.mark.slow),
+    ],
+)
 def test_the_examples_in_the_documents_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

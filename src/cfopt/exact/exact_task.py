@@ -9,6 +9,7 @@ from torch import Tensor
 from cfopt._typing import Array
 from cfopt.engine.task import Task
 from cfopt.exact.geometry import Euclidean, Grid, Norm, System, Taxicab
+from cfopt.exact.inequalities import Inequalities
 from cfopt.question.proximity import L1, L2, Proximity
 from cfopt.question.quantifier import Quantifier
 
@@ -17,7 +18,7 @@ _MOST_LIMITED = 2000
 _NORMS: dict[type[Proximity], Norm] = {L2: Euclidean(), L1: Taxicab()}
 
 
-class ExactTask:
+class ExactTask(Inequalities):
     """Each row's change `u = (x - x0) / scale`, so that the proximity is a plain norm of u.
 
     The criterion is a list of `<prices, d> <= 0`. Everything is in float64 on the host.
@@ -27,15 +28,12 @@ class ExactTask:
     """
 
     def __init__(self, task: Task) -> None:
-        self.rules, self.space = task.rules.on_host(), task.space
+        super().__init__(task.rules)
+        self.space = task.space
         self.shape = task.space.origin.shape[1:]
         self.origin: Array = task.space.origin.flatten(1).double().cpu().numpy()
         self.scale = task.space.proximity.units(self.origin.shape[1])
         self.norm = _NORMS[type(task.space.proximity)]
-        criterion, factual = self.rules.criterion, self.rules.factual
-        self._anchor: Array = criterion.anchor(factual).numpy()
-        self._pivot: Array = self.rules.pivot.numpy()
-        self._factual: Array = factual.numpy()
         self._box: tuple[Array, Array] | None = None
         self._sums: tuple[Array, Array, Array] | None = None
         if (domain := task.space.domain) is not None:
@@ -64,28 +62,6 @@ class ExactTask:
             return f"{type(task.rules.criterion).__name__} is not given as linear inequalities"
         return ""
 
-    def multiples(self, quantifier: Quantifier) -> tuple[float, ...]:
-        """The criterion's multiples of y, as in `Criterion.multiples`."""
-        return self.rules.criterion.multiples.get(quantifier, ())
-
-    def ends(self, row: int) -> list[Array]:
-        """What is added to the multiples of y: the anchor and, with a margin, the pivot.
-
-        A margin, `h + margin |<theta, y>| <= 0` with the pivot y, is two inequalities, since the
-        size of a number is the larger of it and its negative.
-        """
-        if self.rules.margin == 0:
-            return [self._anchor[row]]
-        extra = self.rules.margin * self._pivot[row]
-        return [self._anchor[row] + extra, self._anchor[row] - extra]
-
-    def directions(self, row: int, quantifier: Quantifier, decisions: Array) -> Array:
-        """The d of all `<prices, d> <= 0` that decisions stand for: `(K, m) -> (K C, m)`."""
-        multiples = np.array(self.multiples(quantifier))
-        parts = multiples[:, None] * decisions[:, None]
-        ends = np.stack(self.ends(row))
-        return (parts[:, :, None] + ends).reshape(-1, decisions.shape[1])
-
     def ray_directions(self, rays: Array) -> Array:
         """The same for every decision far out along rays: `(K, m) -> (K C, m)`."""
         multiples = np.array(self.multiples(Quantifier.EVERY))
@@ -105,16 +81,10 @@ class ExactTask:
         """
         if quantifier is Quantifier.GIVEN:
             return np.abs(self.directions(row, quantifier, decisions))
-        multiples = np.array(self.multiples(quantifier))
         sizes = np.abs(decisions)
         if quantifier is Quantifier.EVERY:
-            known = (decisions, self._anchor[row], self._pivot[row], self._factual[row])
-            largest = max(float(np.abs(entries).max(initial=0.0)) for entries in known)
-            reach = 1.0 if self.rules.problem.binary else 2 * largest
-            sizes = np.full_like(sizes, reach)
-        parts = np.full(len(multiples), np.abs(multiples).max())[:, None] * sizes[:, None]
-        ends = np.abs(np.stack(self.ends(row)))
-        return (parts[:, :, None] + ends).reshape(-1, decisions.shape[1])
+            sizes = np.full_like(sizes, self.largest_entry(row, decisions))
+        return self.largest_terms(row, quantifier, sizes)
 
     def system(self, row: int) -> System:
         """What a row's change may be."""

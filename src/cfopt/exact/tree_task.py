@@ -11,6 +11,7 @@ from torch import Tensor
 from cfopt._typing import Array
 from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
+from cfopt.exact.inequalities import Inequalities
 from cfopt.pipeline import Adapted, PerItem, Pipeline, Predictor
 from cfopt.problems.base import FEASIBILITY_TOLERANCE
 from cfopt.question.quantifier import Quantifier
@@ -29,7 +30,7 @@ def trees_of(predictor: Predictor) -> TreePredictor | None:
     return found if isinstance(found, TreePredictor) else None
 
 
-class TreeTask:
+class TreeTask(Inequalities):
     """Each row's cells, and the criterion as cuts `<costs, weight> <= limit`.
 
     A cut holds wherever verification would call a context valid: what it grants is part of the
@@ -43,7 +44,8 @@ class TreeTask:
         trees = trees_of(task.predictor)
         assert trees is not None  # as `refusal` has made sure
         self.ensemble = trees.ensemble
-        self.rules, self.space = task.rules.on_host(), task.space
+        super().__init__(task.rules)
+        self.space = task.space
         self._pipeline = Pipeline(task.predictor, self.rules.problem)
         origin, domain = task.space.origin, task.space.domain
         self.shape = origin.shape[1:]
@@ -65,10 +67,6 @@ class TreeTask:
         self._signs = (least >= 0).astype(np.float64) - (most <= 0)
         #: The largest that each price can be, `(m,)`.
         self.sizes: Array = largest @ np.abs(self._per_cost) + np.abs(self._fixed)
-        criterion, factual = self.rules.criterion, self.rules.factual
-        self._anchor: Array = criterion.anchor(factual).numpy()
-        self._pivot: Array = criterion.pivot(factual).numpy()
-        self._factual: Array = factual.numpy()
 
     def __len__(self) -> int:
         return len(self.origin)
@@ -89,10 +87,6 @@ class TreeTask:
         if not task.rules.criterion.multiples:
             return f"{type(task.rules.criterion).__name__} is not given as linear inequalities"
         return ""
-
-    def multiples(self, quantifier: Quantifier) -> tuple[float, ...]:
-        """The criterion's multiples of y, as in `Criterion.multiples`."""
-        return self.rules.criterion.multiples.get(quantifier, ())
 
     def cells(self, row: int) -> Cells:
         """The cells that a row may move to."""
@@ -119,21 +113,6 @@ class TreeTask:
         with torch.no_grad():
             costs = self._pipeline.deployed(x)
         return self.rules.turned(costs.to("cpu", torch.float64))
-
-    def directions(self, row: int, quantifier: Quantifier, decisions: Array) -> Array:
-        """The d of all `<prices, d> <= 0` that decisions stand for: `(K, m) -> (K C, m)`."""
-        multiples = np.array(self.multiples(quantifier))
-        parts = multiples[:, None] * decisions[:, None]
-        ends = parts[:, :, None] + self._ends(row)
-        directions: Array = np.reshape(ends, (-1, decisions.shape[1]))
-        return directions
-
-    def _ends(self, row: int) -> Array:
-        """The anchor; with a margin, the two that its size stands for: `(E, m)`."""
-        if self.rules.margin == 0:
-            return self._anchor[row : row + 1]
-        extra: Array = self.rules.margin * self._pivot[row]
-        return np.stack([self._anchor[row] + extra, self._anchor[row] - extra])
 
     def cuts(
         self, row: int, quantifier: Quantifier, decisions: Array
@@ -170,19 +149,15 @@ class TreeTask:
         one; with prices <= 0 it is worth no more than the end, but for the tolerance, or the
         criterion would not hold; otherwise it has entries as large as any decision.
         """
-        multiples, ends = np.array(self.multiples(quantifier)), np.abs(self._ends(row))
-        sizes = np.abs(decisions)
-        parts = np.full(len(multiples), np.abs(multiples).max())[:, None] * sizes[:, None]
-        shape = (-1, decisions.shape[1])
-        if quantifier is not Quantifier.EVERY or (self._positive and (self._signs > 0).all()):
-            return (parts[:, :, None] + ends).reshape(shape)
-        if self._positive and (self._signs < 0).all():
-            return np.broadcast_to(2.001 * ends, (*parts.shape[:2], *ends.shape)).reshape(shape)
-        known = (decisions, self._anchor[row], self._pivot[row], self._factual[row])
-        largest = max(float(np.abs(entries).max(initial=0.0)) for entries in known)
-        reach = 1.0 if self.rules.problem.binary else 2 * largest
-        reached = np.full_like(parts, np.abs(multiples).max() * reach)
-        return (reached[:, :, None] + ends).reshape(shape)
+        sizes, one_sign = np.abs(decisions), self._positive
+        if quantifier is not Quantifier.EVERY or (one_sign and (self._signs > 0).all()):
+            return self.largest_terms(row, quantifier, sizes)
+        if one_sign and (self._signs < 0).all():
+            alone = self.largest_terms(row, quantifier, np.zeros_like(sizes))
+            return 2.001 * alone  # the end, and as much again with what is granted
+        return self.largest_terms(
+            row, quantifier, np.full_like(sizes, self.largest_entry(row, decisions))
+        )
 
     @cached_property
     def _positive(self) -> bool:

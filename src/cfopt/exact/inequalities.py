@@ -1,0 +1,59 @@
+"""A criterion as inequalities on prices, whatever the predictor."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cfopt._typing import Array
+from cfopt.engine.rules import Rules
+from cfopt.question.quantifier import Quantifier
+
+
+class Inequalities:
+    """The criterion of each row as a list of `<prices, d> <= 0`, in float64 on the host.
+
+    Arguments:
+        rules: those of a task whose criterion has `multiples`.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules.on_host()
+        criterion, factual = self.rules.criterion, self.rules.factual
+        self._anchor: Array = criterion.anchor(factual).numpy()
+        self._pivot: Array = self.rules.pivot.numpy()
+        self._factual: Array = factual.numpy()
+
+    def multiples(self, quantifier: Quantifier) -> tuple[float, ...]:
+        """The criterion's multiples of y, as in `Criterion.multiples`."""
+        return self.rules.criterion.multiples.get(quantifier, ())
+
+    def ends(self, row: int) -> Array:
+        """What is added to the multiples of y: the anchor and, with a margin, the pivot, `(E, m)`.
+
+        A margin, `h + margin |<theta, y>| <= 0` with the pivot y, is two inequalities, since the
+        size of a number is the larger of it and its negative.
+        """
+        if self.rules.margin == 0:
+            return self._anchor[row : row + 1]
+        extra: Array = self.rules.margin * self._pivot[row]
+        return np.stack([self._anchor[row] + extra, self._anchor[row] - extra])
+
+    def directions(self, row: int, quantifier: Quantifier, decisions: Array) -> Array:
+        """The d of all `<prices, d> <= 0` that decisions stand for: `(K, m) -> (K C, m)`."""
+        multiples = np.array(self.multiples(quantifier))
+        parts = multiples[:, None] * decisions[:, None]
+        directions: Array = parts[:, :, None] + self.ends(row)
+        return directions.reshape(-1, decisions.shape[1])
+
+    def largest_terms(self, row: int, quantifier: Quantifier, sizes: Array) -> Array:
+        """The same for entries of some sizes, whatever their signs: `(K, m) -> (K C, m)`."""
+        multiples = np.abs(self.multiples(quantifier))
+        parts = np.full(len(multiples), multiples.max())[:, None] * sizes[:, None]
+        terms: Array = parts[:, :, None] + np.abs(self.ends(row))
+        return terms.reshape(-1, sizes.shape[1])
+
+    def largest_entry(self, row: int, decisions: Array) -> float:
+        """What stands for the largest entry of any decision, where some are known, `(K, m)`."""
+        known = (decisions, self._anchor[row], self._pivot[row], self._factual[row])
+        largest = max(float(np.abs(entries).max(initial=0.0)) for entries in known)
+        return 1.0 if self.rules.problem.binary else 2 * largest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -39,7 +39,7 @@ class Points(Batch):
     passes: Tensor = field(metadata=ROWS)
     notes: tuple[str, ...] = field(default=(), metadata=ROWS)
     methods: tuple[str, ...] = field(default=(), metadata=ROWS)
-    certificates: tuple[Certificate | None, ...] = field(default=(), metadata=ROWS)
+    certificates: tuple[Certificate[Any] | None, ...] = field(default=(), metadata=ROWS)
     traces: tuple[Tensor, ...] = field(default=(), metadata=ROWS)
 
     def __post_init__(self) -> None:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
@@ -82,19 +82,25 @@ class Clash:
     radius: float
 
 
-class Certificate(ABC):
-    """What can be proved about the explanations of one row."""
+#: A task as inequalities on a row's change, or on its cells.
+M = TypeVar("M")
 
-    #: Whether it is said to prove that there is none.
-    infeasible: bool
+
+class Certificate(ABC, Generic[M]):
+    """What can be proved about the explanations of one row, of a task in the form M."""
+
+    @property
+    @abstractmethod
+    def infeasible(self) -> bool:
+        """Whether it is said to prove that there is none."""
 
     @classmethod
-    def model(cls, task: Task) -> Any:
+    @abstractmethod
+    def model(cls, task: Task) -> M | None:
         """The task in the form that the proof is about; None if it has not got it."""
-        return None if AffineTask.refusal(task) else AffineTask(task)
 
     @abstractmethod
-    def bound(self, model: AffineTask, row: int) -> float:
+    def bound(self, model: M, row: int) -> float:
         """The least loss of any explanation, computed again; inf if there is none."""
 
     @abstractmethod
@@ -102,12 +108,21 @@ class Certificate(ABC):
         """The decisions that must be feasible for the proof to hold, `(m,)` each."""
 
     @abstractmethod
-    def clash(self, model: AffineTask, row: int) -> Clash:
+    def clash(self, model: M, row: int) -> Clash:
         """What contradicts each other, where the bound is infinite."""
 
 
+class AffineProof(Certificate[AffineTask]):
+    """A proof about an affine predictor."""
+
+    @classmethod
+    def model(cls, task: Task) -> AffineTask | None:
+        """The task as half-spaces of a change."""
+        return None if AffineTask.refusal(task) else AffineTask(task)
+
+
 @dataclass(frozen=True)
-class CutProof(Certificate):
+class CutProof(AffineProof):
     """Cuts, and multipliers for them.
 
     Arguments:
@@ -208,7 +223,7 @@ class CutProof(Certificate):
 
 
 @dataclass(frozen=True)
-class ListProof(Certificate):
+class ListProof(AffineProof):
     """A proof for each decision that could meet the criterion: by its half-spaces, or by cuts.
 
     Arguments:

@@ -29,7 +29,7 @@ class Branch:
 
 
 @dataclass(frozen=True)
-class TreeProof(Certificate):
+class TreeProof(Certificate[TreeTask]):
     """A tree of boxes; or one for each decision that could meet the criterion.
 
     Arguments:
@@ -44,7 +44,7 @@ class TreeProof(Certificate):
     limit: int = 0
 
     @property
-    def infeasible(self) -> bool:  # type: ignore[override]
+    def infeasible(self) -> bool:
         """Whether it is said that there is no explanation."""
         return self.claim == np.inf
 
@@ -53,7 +53,7 @@ class TreeProof(Certificate):
         """The task as cells and cuts."""
         return None if TreeTask.refusal(task) else TreeTask(task)
 
-    def bound(self, model: TreeTask, row: int) -> float:  # type: ignore[override]
+    def bound(self, model: TreeTask, row: int) -> float:
         """What the boxes prove when every cut is made and every sum is added again."""
         if Quantifier.SOME not in model.rules.criterion.multiples:
             return self._branch_bound(model, row, -1, None)
@@ -89,7 +89,7 @@ class TreeProof(Certificate):
         """Those of all cuts."""
         return [cut.decision for branch in self.branches.values() for cut in branch.cuts]
 
-    def clash(self, model: TreeTask, row: int) -> Clash:  # type: ignore[override]
+    def clash(self, model: TreeTask, row: int) -> Clash:
         """The decisions whose cuts refute boxes, and the features that cannot change."""
         used: dict[bytes, Array] = {}
         if set(self.branches) == {-1}:

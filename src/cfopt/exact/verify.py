@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -93,7 +94,7 @@ class Proof:
         return Proof(self.bound.masked_fill(refuted, torch.nan), kept)
 
 
-def recheck(task: Task, certificates: Sequence[Certificate | None]) -> Proof:
+def recheck(task: Task, certificates: Sequence[Certificate[Any] | None]) -> Proof:
     """Evaluate certificates against the task itself, whatever the search made of them."""
     bound = torch.full((len(task),), torch.nan, dtype=torch.float64)
     clashes: dict[int, Clash] = {}

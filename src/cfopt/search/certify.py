@@ -14,7 +14,7 @@ from cfopt._batch import where_rows
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
 from cfopt.errors import InputError
-from cfopt.exact.certificate import Certificate, Cut
+from cfopt.exact.certificate import Cut
 from cfopt.exact.relu import ReluProof, ReluTask
 from cfopt.exact.verify import verify
 from cfopt.problems.base import same_decision
@@ -156,7 +156,7 @@ class _Row:
     def finish(self) -> Points:
         """The answer, nearer or not, with what is proved."""
         tree, points = self._tree, self._points
-        proof: Certificate = tree.proof()
+        proof = tree.proof()
         if not self.done or tree.loss == np.inf:
             proof = self._claim()
         x, found, method = points.x, points.found, points.methods[0]

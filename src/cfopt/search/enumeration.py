@@ -15,7 +15,7 @@ from cfopt.engine.progress import Points, Progress
 from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
-from cfopt.exact.certificate import Certificate, Cut, CutProof, ListProof
+from cfopt.exact.certificate import AffineProof, Cut, CutProof, ListProof
 from cfopt.question.quantifier import Quantifier
 from cfopt.search.base import Search, check_whole
 from cfopt.search.cuts import CutRow
@@ -148,7 +148,7 @@ class _Row:
         prices = self.model.prices([self.row], change[None])
         return bool(rules.judge(prices, rules.optimum(prices).decisions, TOLERANCE / 2).holds)
 
-    def _points(self, proof: Certificate, note: str) -> Points:
+    def _points(self, proof: AffineProof, note: str) -> Points:
         device = self.model.space.origin.device
         looked = torch.tensor([max(1, len(self.proofs))], device=device)
         return Points(

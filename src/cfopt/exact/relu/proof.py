@@ -117,7 +117,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class ReluProof(Certificate):
+class ReluProof(Certificate[ReluTask]):
     """A tree of cases with multipliers: weak duality bounds each, whatever solver found them.
 
     Arguments:
@@ -135,7 +135,7 @@ class ReluProof(Certificate):
         """The task as a network of changes."""
         return None if ReluTask.refusal(task) else ReluTask(task)
 
-    def bound(self, model: ReluTask, row: int) -> float:  # type: ignore[override]
+    def bound(self, model: ReluTask, row: int) -> float:
         """The least bound of any case, computed again; inf if there is no explanation in any."""
         if not self.nodes or not all(
             model.multiples(cut.quantifier) and not cut.ray and cut.belongs(model, row)
@@ -197,7 +197,7 @@ class ReluProof(Certificate):
         """Those of the cuts."""
         return [cut.decision for cut in self.cuts]
 
-    def clash(self, model: ReluTask, row: int) -> Clash:  # type: ignore[override]
+    def clash(self, model: ReluTask, row: int) -> Clash:
         """The decisions whose cuts are used anywhere, and the limits on features."""
         owners = [k for k, cut in enumerate(self.cuts) for _ in cut.directions(model, row)]
         steps = [step for node in self.nodes for step in node.steps]

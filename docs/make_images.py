@@ -1,4 +1,4 @@
-"""Make the pictures of the README with the code as it is: `make images`.
+"""Make the pictures of README and guides with the code as it is: `make images`.
 
 The report and the explorer are photographed in a Chromium, which must be on the PATH.
 """
@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from docs import flights_pictures
 from rich.console import Console
 from tests.browsing import Visit, browsing, command_serving, find_browser
 
@@ -35,8 +36,8 @@ def naive(folder: Path) -> None:
 def why() -> None:
     """A route before and after, in one of the pipelines of the explorer."""
     served = dict(shipped(pixels=0))["grid"]()
-    x0, donor = served.contexts[3:4], served.contexts[8:9]
-    wanted = served.pipeline.decide(donor)
+    x0, reference = served.contexts[3:4], served.contexts[8:9]
+    wanted = served.pipeline.decide(reference)
     e = cfopt.explain(
         x0, served.pipeline, cfopt.Absolute(wanted), features=served.view.limited(Ranges())
     )
@@ -100,6 +101,7 @@ def main() -> None:
     if path is None:
         sys.exit("The pictures need a Chromium on the PATH; got none. Install it and try again.")
     why()
+    flights_pictures.draw(IMAGES)
     with tempfile.TemporaryDirectory() as name, browsing(path) as browser:
         report(browser, Path(name))
         with command_serving() as server:

@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo quick test study wheel lint bench images models clean
+.PHONY: setup demo quick test study wheel lint bench images models docs clean
 
 setup: $(VENV)/.ready
 
@@ -12,7 +12,7 @@ $(VENV)/.ready: pyproject.toml paper/pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all,dev]" -e ./paper
 	touch $@
 
-demo: setup  ## explain a map in all three ways, naive beside plausible
+demo: setup  ## explain a map in all three ways, naive beside plausible, and a day of flights
 	$(BIN)/python -m cfopt.app.demo
 
 QUICK := tests/core tests/problems tests/exact/test_exact.py::TestClosedForm
@@ -44,8 +44,12 @@ bench: setup  ## what is claimed about speed and quality, measured side by side
 images: setup  ## the pictures of the README, drawn and photographed anew (needs a chromium)
 	$(BIN)/python -m docs.make_images
 
+docs: setup  ## the documentation site, in site/; a broken link or a missing reference fails
+	$(BIN)/python -m docs.generate
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/zensical build --clean --strict
+
 models: setup  ## train the shipped terrain models anew, where they are missing
 	$(BIN)/python -m cfopt.models.build
 
 clean:
-	rm -rf $(VENV) build dist .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist site docs/made .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -23,9 +23,11 @@ from rich.table import Table
 
 import cfopt
 from benchmarks import (
+    certified,
     exact,
     explorer,
     explorer_page,
+    few_changes,
     growth,
     iterations,
     maps,
@@ -33,7 +35,9 @@ from benchmarks import (
     own_pipeline,
     predictors,
     qp,
+    questions_wishes,
     roads,
+    robustness,
     speed,
     sweep,
     tasks,
@@ -73,7 +77,19 @@ TITLES = {
     "trees": "Absolute questions behind tree ensembles on the 5x5 grid, one at a time: `TreeCells`",
     "trees by CP-SAT": "The same by CP-SAT: 20 trees of depth 4, cuts until the solver agrees",
     "derivative-free": "`DerivativeFree` beside the exact distance: 20 trees of depth 4",
+    "certified networks": "Networks of L layers, other than settings were chosen on: `Certify`, "
+    "and the default search beside it",
+    "plain functions": "`DerivativeFree` beside the exact distance, from known contexts",
     "thresholds": "Relative answers at thresholds of trees, predicted anew by the library itself",
+    "few changes": "Few changes and several options behind an affine predictor: claims, some of "
+    "them checked over all sets of features, and CPU time beside the plain question",
+    "wishes": "Partial wishes behind an affine predictor: claims checked by listing all decisions, "
+    "and the time beside a question about the full plan",
+    "wishes behind a network": "Partial wishes behind a network of three layers, beside the "
+    "nearest of many points",
+    "balls": "Answers that hold within 0.1, 100 tasks each: beside plain ones, and samples",
+    "balls behind networks": "The same behind a network of 3 layers, 10 tasks",
+    "prices": "Prices of 100 absolute wishes: beside all decisions at once",
     "sweep": "Random tasks of every kind, each claim checked by brute force",
 }
 
@@ -150,6 +166,18 @@ def _predictors(record: Record) -> None:
     record("derivative-free", predictors.derivative_free())
 
 
+def _certified(record: Record) -> None:
+    """What is promised behind networks and plain functions."""
+    record("certified networks", certified.networks())
+    record("plain functions", certified.plain_functions())
+
+
+def _wishes(record: Record) -> None:
+    """Wishes that leave the plan open."""
+    record("wishes", questions_wishes.affine())
+    record("wishes behind a network", questions_wishes.behind_a_network())
+
+
 def _maps(record: Record) -> None:
     """Contexts that are images."""
     record("map step", maps.step_cost(maps.bench()))
@@ -192,10 +220,28 @@ def _explorer(record: Record) -> None:
         record("explorer page", page)
 
 
+def _options(record: Record) -> None:
+    """Few changes, and several options."""
+    grid, knapsack = tasks.grid(), tasks.knapsack(features=10)
+    record("few changes", few_changes.compare(grid) + few_changes.compare(knapsack))
+
+
+def _robust(record: Record) -> None:
+    """Answers that stand up to something, and prices."""
+    grid, knapsack = tasks.grid(), tasks.knapsack()
+    record("balls", robustness.balls(grid) + robustness.balls(knapsack))
+    record("balls behind networks", robustness.behind_networks())
+    record("prices", robustness.prices(grid) + robustness.prices(knapsack))
+
+
 GROUPS: dict[str, Callable[[Record], None]] = {
     "tables": _tables,
     "roads": _roads,
     "predictors": _predictors,
+    "certified": _certified,
+    "wishes": _wishes,
+    "options": _options,
+    "robust": _robust,
     "maps": _maps,
     "searches": _searches,
     "plausibility": _plausibility,

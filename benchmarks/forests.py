@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import median
 from time import process_time
 from typing import Any
 
@@ -24,6 +25,35 @@ _FURTHER = 100
 
 
 @dataclass(frozen=True)
+class Bar:
+    """What is promised of an ensemble: every question is answered, and this.
+
+    Arguments:
+        proved: the least part of the answers that are proved to be the closest.
+        median, largest: the seconds that a question may take.
+    """
+
+    proved: float = 0.0
+    median: float = math.inf
+    largest: float = math.inf
+
+    def __str__(self) -> str:
+        parts = ["all answered"]
+        if self.proved:
+            parts.append(f"{self.proved:.0%} proved")
+        if self.median < math.inf:
+            parts.append(f"median at most {self.median:g} s")
+        if self.largest < math.inf:
+            parts.append(f"none above {self.largest:g} s")
+        return ", ".join(parts)
+
+    def kept(self, rows: int, answered: int, proved: int, seconds: list[float]) -> bool:
+        """Whether so many questions, and their seconds, keep the promise."""
+        enough = answered == rows and proved >= self.proved * rows
+        return enough and median(seconds) <= self.median and max(seconds) <= self.largest
+
+
+@dataclass(frozen=True)
 class Setting:
     """An ensemble to be trained, and how much is asked of it.
 
@@ -33,6 +63,7 @@ class Setting:
         rows: how many questions are asked.
         seconds: after which a row ends with what it has.
         model: makes the regressor.
+        bar: what is promised.
     """
 
     name: str
@@ -40,9 +71,10 @@ class Setting:
     rows: int
     seconds: float
     model: Callable[[], Any]
+    bar: Bar = Bar()
 
 
-def _forest(trees: int, depth: int, features: int, rows: int) -> Setting:
+def _forest(trees: int, depth: int, features: int, rows: int, bar: Bar) -> Setting:
     return Setting(
         f"forest, {trees} trees of depth {depth}, {features} features",
         features,
@@ -51,6 +83,7 @@ def _forest(trees: int, depth: int, features: int, rows: int) -> Setting:
         lambda: RandomForestRegressor(
             n_estimators=trees, max_depth=depth, random_state=0, n_jobs=1
         ),
+        bar,
     )
 
 
@@ -67,17 +100,17 @@ def _boosted(strategy: str, trees: str) -> Setting:
 
 
 SETTINGS = (
-    _forest(20, 4, 5, rows=12),
-    _forest(50, 5, 5, rows=12),
-    _forest(100, 8, 5, rows=6),
-    _forest(100, 6, 10, rows=6),
+    _forest(20, 4, 5, rows=12, bar=Bar(median=0.2)),
+    _forest(50, 5, 5, rows=12, bar=Bar(median=0.5)),
+    _forest(100, 8, 5, rows=6, bar=Bar(proved=1.0, largest=15.0)),
+    _forest(100, 6, 10, rows=6, bar=Bar(proved=0.5)),
     _boosted("multi_output_tree", "one tree each"),
     _boosted("one_output_per_tree", "one tree each and cost"),
 )
 
 
 @dataclass(frozen=True)
-class Behind:
+class ForestTasks:
     """The grid behind a trained ensemble.
 
     Arguments:
@@ -95,7 +128,7 @@ class Behind:
     decisions: Tensor
 
     @staticmethod
-    def of(setting: Setting) -> Behind:
+    def of(setting: Setting) -> ForestTasks:
         """Train on costs that are powers of sums of features, with noise, as in PyEPO."""
         problem = GridShortestPath(5, 5)
         rng = np.random.default_rng(0)
@@ -107,7 +140,7 @@ class Behind:
         model = setting.model().fit(x, costs)
         pipeline = cfopt.Pipeline(model, problem)
         contexts = torch.from_numpy(x)
-        return Behind(setting, model, pipeline, contexts, pipeline.decide(contexts))
+        return ForestTasks(setting, model, pipeline, contexts, pipeline.decide(contexts))
 
     def alternative(self, rows: slice) -> Tensor:
         """The decisions that are asked about."""
@@ -133,18 +166,7 @@ def warm_up() -> None:
         XGBRegressor(n_estimators=2, max_depth=2, n_jobs=1),
     ):
         tiny = Setting("tiny", 3, 2, 60.0, lambda model=model: model)
-        Behind.of(tiny).explain(slice(0, tiny.rows), TreeCells())
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """PyTorch computes in one thread, so that seconds of the process are those of one core."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+        ForestTasks.of(tiny).explain(slice(0, tiny.rows), TreeCells())
 
 
 def seconds_of(work: Callable[[], Any]) -> tuple[Any, float]:

@@ -24,7 +24,7 @@ def compare() -> list[dict[str, Any]]:
     )
     for name in ("grid", "knapsack"):
         for depth in DEPTHS:
-            pipeline, x0, wanted, known = _bench(name, depth)
+            pipeline, x0, wanted, known = bench(name, depth)
             epsilon = cfopt.Epsilon(1.0 if name == "grid" else 0.1)
             for kind, criterion in (("absolute", cfopt.Absolute(wanted)), ("epsilon", epsilon)):
                 rows.append(
@@ -116,7 +116,7 @@ def _timed(work: Any) -> tuple[Any, float]:
     return result, time.perf_counter() - start
 
 
-def _bench(name: str, depth: int) -> tuple[cfopt.Pipeline, Tensor, Tensor, Tensor]:
+def bench(name: str, depth: int) -> tuple[cfopt.Pipeline, Tensor, Tensor, Tensor]:
     """A network trained with the mean squared error, as for the paper's figures against depth."""
     if name == "grid":
         data, train = synthetic.grid(1000 + 2 * _TASKS, 10, 5, 5), 1000

@@ -24,8 +24,9 @@ from sklearn.multioutput import MultiOutputRegressor
 from xgboost import XGBRegressor
 
 import cfopt
-from benchmarks.forests import one_thread, seconds_of
+from benchmarks.forests import seconds_of, warm_up
 from cfopt.problems import GridShortestPath
+from cfopt.running.threads import single_threaded
 from cfopt.search import TreeCells
 from cfopt.trees import TreeEnsemble, read_ensemble
 
@@ -82,7 +83,8 @@ def check(answers: int, seed: int = 0) -> list[dict[str, Any]]:
     """At least so many answers of all models together, in contexts of both precisions."""
     kinds = [(name, dtype) for name in MODELS for dtype in (np.float64, np.float32)]
     share = -(-answers // len(kinds))
-    with one_thread():
+    with single_threaded():
+        warm_up()
         return [_check(name, np.dtype(dtype), share, seed) for name, dtype in kinds]
 
 
@@ -125,7 +127,7 @@ class _Subject:
         costs = (x @ mask.T / np.sqrt(_FEATURES) + 3) ** 2 / 9 + 1
         self.model = model.fit(x, costs * self.rng.uniform(0.7, 1.3, costs.shape))
         self.ensemble: TreeEnsemble = read_ensemble(self.model)
-        self.edges = self.ensemble.thresholds()
+        self.edges = self.ensemble.thresholds
         self.pipeline = cfopt.Pipeline(self.model, problem)
 
     def ask(self, rows: int, count: _Count) -> None:

@@ -69,7 +69,7 @@ class Server:
     def searching(self) -> int | None:
         """The process id of a worker that searches."""
         workers = self.get("/api/health")["workers"]
-        busy = (w["pid"] for w in workers if w["role"] == "search" and w["task"])
+        busy = (w["pid"] for w in workers if w["role"] == "search" and w["state"] == "busy")
         return next(busy, None)
 
     def until(self, there: Any) -> Any:
@@ -210,6 +210,15 @@ class Visit:
     def choose(self, name: str, value: str) -> None:
         """Pick one of several choices; the browser hides their buttons behind pictures."""
         self.page.locator(f"input[name={name}][value={value}]").check(force=True)
+
+    def wish_for_row(self, index: int) -> None:
+        """Ask about the decision of another row of a table."""
+        self.page.get_by_label("or take the decision of").select_option(index=index)
+
+    def cancel(self) -> None:
+        """Cancel the search, and wait until the page says so."""
+        self.page.get_by_role("button", name="Cancel").click()
+        self.page.get_by_text("The search was cancelled").wait_for()
 
     def explain(self) -> None:
         """Press the button, once it can be pressed."""

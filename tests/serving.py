@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import uvicorn
 
+from cfopt.web.address import Address
 from cfopt.web.limits import Limits
 from cfopt.web.process import Source
 from cfopt.web.serve import listen, settings
@@ -26,11 +27,11 @@ PATIENCE = 300.0
 def serving(source: Source, limits: Limits) -> Iterator[Client]:
     """A client of a server that is ready."""
     listening = listen("127.0.0.1", 0)
-    app = create_app(source, limits)
+    port = listening.getsockname()[1]
+    app = create_app(source, limits, Address("127.0.0.1", port))
     server = uvicorn.Server(settings(app, limits))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
-    port = listening.getsockname()[1]
     try:
         with Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as client:
             client.until(lambda: client.health()["status"] == "ok")

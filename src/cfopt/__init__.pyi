@@ -4,6 +4,9 @@ from . import predictors as predictors
 from . import problems as problems
 from . import search as search
 from ._explain import explain as explain
+from ._explain_costs import explain_costs as explain_costs
+from ._remedy import remedies as remedies
+from ._trade_off import trade_off as trade_off
 from .engine.progress import Moving as Moving
 from .engine.progress import Points as Points
 from .engine.progress import Progress as Progress
@@ -18,6 +21,7 @@ from .errors import SolverError as SolverError
 from .exact.affine import Affine as Affine
 from .exact.certificate import Certificate as Certificate
 from .exact.certificate import Clash as Clash
+from .exact.positive import Positive as Positive
 from .generative import GenerativeModel as GenerativeModel
 from .models import TerrainModels as TerrainModels
 from .models import load_terrain as load_terrain
@@ -25,13 +29,23 @@ from .pipeline import Function as Function
 from .pipeline import PerItem as PerItem
 from .pipeline import Pipeline as Pipeline
 from .problems import Problem as Problem
+from .problems.foil import AtLeast as AtLeast
+from .problems.foil import AtMost as AtMost
+from .problems.foil import Avoids as Avoids
+from .problems.foil import Condition as Condition
+from .problems.foil import Foil as Foil
+from .problems.foil import Uses as Uses
 from .problems.sense import Sense as Sense
 from .question import Absolute as Absolute
+from .question import Ball as Ball
 from .question import Contrastive as Contrastive
 from .question import Criterion as Criterion
 from .question import Epsilon as Epsilon
+from .question import Models as Models
+from .question import Prices as Prices
 from .question import Question as Question
 from .question import Relative as Relative
+from .question import Robustness as Robustness
 from .question.features import Features as Features
 from .question.features import LinearLimit as LinearLimit
 from .question.plausibility import LogLikelihood as LogLikelihood
@@ -40,11 +54,15 @@ from .question.plausibility import Sphere as Sphere
 from .question.proximity import L1 as L1
 from .question.proximity import L2 as L2
 from .question.proximity import Latent as Latent
+from .question.proximity import LInf as LInf
 from .question.proximity import Proximity as Proximity
 from .question.quantifier import Quantifier as Quantifier
 from .result import metrics as metrics
 from .result.explanation import Explanation as Explanation
+from .result.radius import with_radius as with_radius
+from .result.remedy import Remedy as Remedy
 from .result.status import Status as Status
+from .result.trade_off import TradeOff as TradeOff
 from .search import MDMM as MDMM
 from .search import Auto as Auto
 from .search import Certify as Certify
@@ -54,9 +72,11 @@ from .search import CuttingPlane as CuttingPlane
 from .search import DerivativeFree as DerivativeFree
 from .search import Enumeration as Enumeration
 from .search import LatentSequential as LatentSequential
+from .search import Scenarios as Scenarios
 from .search import Search as Search
 from .search import Sequential as Sequential
 from .search import Tangents as Tangents
 from .search import TreeCells as TreeCells
+from .search import Wishes as Wishes
 
 __version__: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -23,6 +24,7 @@ class Batch:
     """
 
     @classmethod
+    @cache
     def row_fields(cls) -> tuple[str, ...]:
         """The names of the fields that have an entry for each row."""
         return tuple(one.name for one in fields(cls) if "rows" in one.metadata)

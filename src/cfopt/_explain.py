@@ -4,35 +4,37 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from numbers import Real
+from importlib.util import find_spec
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from cfopt.engine.encoding import check_latent, encode
+from cfopt._options import with_options
+from cfopt._pose import check_question, pose, scaled, variation_of
+from cfopt.engine.encoding import encode
 from cfopt.engine.progress import Points, Progress
-from cfopt.engine.recall import Recall
-from cfopt.engine.rules import Rules
-from cfopt.engine.space import Space
 from cfopt.engine.task import Task
 from cfopt.errors import CfoptError, InputError
 from cfopt.exact.affine_task import AffineTask
+from cfopt.exact.tree_task import trees_of
 from cfopt.generative.protocol import GenerativeModel
 from cfopt.pipeline import Pipeline
-from cfopt.pipeline.contexts import Contexts, check_predictor
+from cfopt.pipeline.contexts import Contexts
 from cfopt.pipeline.eval_mode import eval_mode
-from cfopt.problems.base import TIME_IS_UP
+from cfopt.problems.base import TIME_IS_UP, Problem
 from cfopt.question import Criterion, Question
-from cfopt.question.domain import Domain
 from cfopt.question.features import Features
 from cfopt.question.plausibility import Plausibility
-from cfopt.question.proximity import L2, Latent, Proximity
+from cfopt.question.prices import Prices
+from cfopt.question.proximity import L2, Proximity
 from cfopt.question.quantifier import Quantifier
+from cfopt.question.robustness import Robustness
 from cfopt.result.explanation import Explanation
 from cfopt.result.outcomes import RowOutcomes
+from cfopt.result.radius import with_radius
 from cfopt.result.settle import settle, settle_at_start
 from cfopt.search import (
     Auto,
@@ -42,10 +44,13 @@ from cfopt.search import (
     LatentReference,
     Reference,
     Refined,
+    Scenarios,
     Search,
     Sequential,
     Tangents,
+    TreeCells,
 )
+from cfopt.search.few_changes import with_few_changes
 
 
 def explain(
@@ -61,6 +66,9 @@ def explain(
     reference: Any = None,
     margin: float = 0.0,
     time_limit: float | None = None,
+    robust: Robustness | Sequence[Robustness] | None = None,
+    options: int = 1,
+    prices: Prices | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Explanation:
     """Find, for each context, the nearest one in which the criterion holds, and verify it.
@@ -82,7 +90,15 @@ def explain(
         margin: by what fraction of its own value the alternative must win (for `Epsilon`: by what
             fraction of its value the factual decision must lose more); 0 admits ties.
         time_limit: seconds for all rows together, from the call on; rows without an answer by then
-            end as best effort. A solve or a prediction that has begun is not stopped.
+            end as best effort. A solve or a prediction that has begun is not stopped. What the
+            search over trees compiles, once for a machine, comes on top.
+        robust: what answers have to stand up to: `Ball(0.1)`, every context within 0.1 of the
+            answer; `Models([...])`, each of several predictors; or both, in a list.
+        options: how many answers to each context, at most, that differ in kind: they leave
+            different features as they are or, among codes and images, are a distance apart. With
+            more than one, `Explanation.options` has them, the best first.
+        prices: `Prices()` asks besides what the costs themselves would have had to be; the answer
+            is `e.prices`.
         on_progress: called with each report of the search.
 
     Returns one row for each context. A row with bad input is rejected; the others go on.
@@ -98,6 +114,9 @@ def explain(
         generative,
         reference,
         time_limit,
+        robust=Robustness.of(robust),
+        options=options,
+        prices=prices,
     )
     return answer(x0, pipeline, question, on_progress)
 
@@ -118,105 +137,76 @@ def answer(
     proximity = L2() if question.proximity is None else question.proximity
     search = Auto() if question.search is None else question.search
     question = replace(question, proximity=proximity, search=search)
-    _check(pipeline, question)
+    check_question(pipeline, question)
+    began += _seconds_to_compile(pipeline, question)
     question = replace(question, margin=float(question.margin))
     generative = question.generative
     # Gradients are needed even where the caller has switched them off.
-    with torch.inference_mode(False), pipeline.eval_mode(), eval_mode(generative):
+    further = () if question.robust is None else question.robust.predictors
+    with torch.inference_mode(False), pipeline.eval_mode(), eval_mode(generative, *further):
         shape = getattr(generative, "context_shape", None)
         contexts = Contexts.of(x0, pipeline, question.features, shape=shape)
         known = None
         if question.reference is not None:
             known = contexts.alike(question.reference, pipeline)
         outcomes = RowOutcomes(contexts, pipeline.problem)
-        near = _scaled(proximity, contexts)
-        task = _pose(outcomes, pipeline, question.criterion, near, question.margin)
+        near = scaled(proximity, contexts)
+        task = pose(outcomes, pipeline, question.criterion, near, question.margin)
+        variation = variation_of(question, pipeline, contexts)
+        if variation is not None and task.rules.wish is not None:
+            raise InputError(
+                "robust needs a whole plan to argue for, or Epsilon; got a wish that leaves the "
+                "plan open. Pass the plan that the answer without robust comes down to."
+            )
+        task = replace(task, variation=variation)
         if generative is not None:
             task = encode(outcomes, task, generative, question.plausibility)
         settle_at_start(outcomes, task)
-        open_rows = outcomes.open_rows()
-        if len(open_rows):
-            remaining = task[open_rows]
-            search = _with_reference(search, known, remaining)
-            limit = math.inf if question.time_limit is None else float(question.time_limit)
-            points = _run(search, remaining.until(began + limit), open_rows, on_progress)
-            settle(outcomes, remaining, open_rows, points, _unproved(remaining))
+        limit = math.inf if question.time_limit is None else float(question.time_limit)
+
+        def work(outcomes: RowOutcomes, task: Task) -> Explanation:
+            open_rows = outcomes.open_rows()
+            if len(open_rows):
+                part = task[open_rows]
+                using = with_few_changes(search, part)
+                if variation is not None and not using.heeds_variation:
+                    using = Scenarios(using)
+                using = _with_reference(using, known, part)
+                points = _run(using, part.until(began + limit), open_rows, on_progress)
+                settle(outcomes, part, open_rows, points, _unproved(part))
+            return outcomes.close(task, question)
+
+        def again(other: Task, rows: Tensor) -> Explanation:
+            return work(outcomes.anew(rows), other)[rows]
+
+        e = work(outcomes, task)
+        if question.options > 1:
+            e = with_options(e, task, question.options, again)
     pipeline.problem.remember(outcomes.decisions.numpy())
-    return outcomes.close(task, question)
+    if question.robust is not None:
+        e = with_radius(e, pipeline)
+    if question.prices is None:
+        return e
+    return replace(e, prices=_prices(e, pipeline.problem, question.prices))
 
 
-def _check(pipeline: Pipeline, question: Question) -> None:
-    """Raise InputError unless the question can be asked."""
-    needs: list[tuple[object, type, str]] = [
-        (pipeline, Pipeline, "a Pipeline(predictor, problem)"),
-        (question.criterion, Criterion, "a criterion such as Absolute(y_alt) or Epsilon(eps)"),
-        (question.proximity, Proximity, "a proximity such as L2() or L1()"),
-        (question.search, Search, "a search such as Auto() or MDMM()"),
-        (question.features, Features, "features as Features(names, scale, ...)"),
-    ]
-    for given, kind, need in needs:
-        if not isinstance(given, kind):
-            raise InputError(f"explain needs {need}, got {given!r:.80}.")
-    margin = question.margin
-    if not (isinstance(margin, Real) and math.isfinite(margin) and margin >= 0):
-        raise InputError(f"margin needs to be a finite number >= 0, got {margin!r}.")
-    limit = question.time_limit
-    if limit is not None and not (isinstance(limit, Real) and limit > 0):
-        raise InputError(f"explain needs a time_limit > 0 in seconds, or None; got {limit!r}.")
-    question.criterion.check(pipeline.problem, margin)
-    check_latent(question)
+def _seconds_to_compile(pipeline: Pipeline, question: Question) -> float:
+    """Compile what the cells of trees need before a time limit runs; how long that took."""
+    behind_trees = trees_of(pipeline.predictor) is not None
+    if question.time_limit is None or not behind_trees or find_spec("numba") is None:
+        return 0.0
+    from cfopt.trees.warm_up import warm_up
+
+    start = time.monotonic()
+    warm_up()
+    return time.monotonic() - start
 
 
-def _scaled(proximity: Proximity, contexts: Contexts) -> Proximity:
-    """The proximity, with the features' scales where it has none of its own."""
-    if isinstance(proximity, Latent):
-        return proximity
-    scale = contexts.features.scales
-    if proximity.scale is None and scale is not None:
-        shaped = torch.as_tensor(scale, dtype=torch.float64).reshape(contexts.x.shape[1:])
-        proximity = replace(proximity, scale=shaped)
-    return proximity.bind(contexts.x)
-
-
-def _pose(
-    outcomes: RowOutcomes,
-    pipeline: Pipeline,
-    criterion: Criterion,
-    proximity: Proximity,
-    margin: float,
-) -> Task:
-    """The task of all rows; those whose input cannot be used are rejected on the way."""
-    x, problem = outcomes.contexts.x, pipeline.problem
-    outcomes.reject(~outcomes.contexts.finite, "the context has values that are not finite")
-    domain = Domain.of(outcomes.contexts.features, x)
-    if domain is not None:
-        outside = {row: fault for row, fault in enumerate(domain.faults(x)) if fault}
-        outcomes.reject_each(outside, "the context itself is not allowed: ")
-    usable = outcomes.open_rows()
-    costs = torch.full((len(x), problem.num_costs), torch.nan, dtype=x.dtype, device=x.device)
-    differentiable = True
-    if len(usable):
-        found, differentiable = check_predictor(x[usable], pipeline)
-        costs = costs.to(found).index_copy(0, usable, found)
-    outcomes.reject(
-        ~costs.isfinite().all(1), "the predictor's costs for this context are not finite"
-    )
-    prices = problem.prices(costs).to("cpu", torch.float64)
-    solved, recall = problem.attempt(prices), Recall()
-    if problem.exact() is problem:
-        recall.keep(prices, solved)
-    failures = problem.audit(solved.decisions.numpy()) | solved.failures
-    outcomes.reject_each(failures, "the factual decision is unknown: ")
-    problem.remember(solved.decisions.numpy())
-    factual = solved.decisions.to(costs)
-    bound = criterion.bind(len(x), factual)
-    faults = dict(enumerate(bound.faults(problem, factual, margin)))
-    outcomes.reject_each({row: fault for row, fault in faults.items() if fault})
-    outcomes.costs = costs
-    size = problem.prices(costs).abs().amax(1)
-    rules = Rules(problem, factual, bound, margin, size, solved.decisions, x.dtype)
-    space = Space(x, proximity, domain)
-    return Task(rules, space, pipeline.predictor, differentiable, recall)
+def _prices(e: Explanation, problem: Problem, prices: Prices) -> Explanation:
+    """The same question about the costs that were predicted in the factual contexts."""
+    question = Question(e.criterion, e.margin, prices.proximity, features=prices.entries(problem))
+    found = answer(e.costs_before.double(), Pipeline(nn.Identity(), problem), question)
+    return replace(found, labels=e.labels)
 
 
 def _with_reference(search: Search, known: Tensor | None, task: Task) -> Search:
@@ -224,14 +214,18 @@ def _with_reference(search: Search, known: Tensor | None, task: Task) -> Search:
     if known is None:
         return search
     informed = search.knowing(known)
+    last: Search
     if not task.differentiable:
-        begun = informed is not search
-        return informed if begun else Fallback((search, DerivativeFree().knowing(known)))
-    if task.space.latent is not None:
-        return Fallback((informed, LatentReference(known)))
-    polish: Search = Sequential(restarts=0)
-    polish = Tangents() if polish.refusal(task) else polish
-    return Fallback((informed, Refined(Reference(known), polish)))
+        if informed is not search:
+            return informed
+        last = with_few_changes(DerivativeFree().knowing(known), task)
+    elif task.space.latent is not None:
+        last = LatentReference(known)
+    else:
+        polish: Search = Sequential(restarts=0)
+        polish = Tangents() if polish.refusal(task) else polish
+        last = with_few_changes(Refined(Reference(known), polish), task)
+    return Fallback((informed, last if task.variation is None else Scenarios(last)))
 
 
 def _run(
@@ -265,11 +259,15 @@ def _run(
 
 
 def _unproved(task: Task) -> str:
-    """Why nothing is proved about nearer contexts although the predictor is affine; else "".
+    """Why nothing is proved about nearer contexts although such predictors allow it; else "".
 
     To follow an answer.
     """
-    if Quantifier.SOME not in task.rules.criterion.multiples or AffineTask.refusal(task):
-        return ""
-    reason, *_ = Enumeration().refusal(task).split("; use")
+    some = Quantifier.SOME in task.rules.criterion.multiples
+    unread = getattr(task.predictor, "unread", "")
+    reason = f"the trees could not be read: {unread}" if unread else ""
+    if some and trees_of(task.predictor) is not None:
+        reason = TreeCells().refusal(task)
+    elif some and not AffineTask.refusal(task):
+        reason, *_ = Enumeration().refusal(task).split("; use")
     return f"; nothing is proved about nearer ones, since {reason}" if reason else ""

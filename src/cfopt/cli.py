@@ -76,16 +76,22 @@ def _cfopt(
 @app.command()
 def init(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Created if missing.")] = Path(),
+    example: Annotated[
+        str,
+        typer.Option(
+            metavar="streets|flights", help="A town that is made up, or real flights of New York."
+        ),
+    ] = "streets",
     debug: Debug = False,
 ) -> None:
-    """Write a commented CONFIG.toml, with a tiny working example beside it.
+    """Write a commented CONFIG.toml, with a small working example beside it.
 
     Example: cfopt init deliveries && cfopt explain deliveries/CONFIG.toml
     """
     with _errors(debug):
         from cfopt.app.example import write_example
 
-        paths = write_example(folder)
+        paths = write_example(folder, example)
         typer.echo(f"Wrote {', '.join(str(path) for path in paths)}.")
         typer.echo(f"Now try: cfopt explain {paths[0]}")
 
@@ -106,10 +112,15 @@ def explain(
     """Explain the decisions of your own pipeline, and write a report.
 
     Finished work is kept: after a stop, the same command resumes. `cfopt init` writes an example.
+    The exit code is 1 if no row has an answer, or a proof that there is none.
 
     Example: cfopt explain CONFIG.toml --out results --dry-run
     """
     with _errors(debug):
+        from cfopt.app.files import check_files
+
+        check_files(config)
+
         from cfopt.app.config import read_config
 
         described = read_config(config, trust)
@@ -123,9 +134,15 @@ def explain(
         folder = results_folder(described, out)
         work = load(described)
         if dry_run:
-            typer.echo("\n".join(plan(work, folder)))
+            planned = plan(work, folder)
+            typer.echo("\n".join(planned.lines))
+            answerable = planned.answerable
         else:
-            run(work, folder, Console())
+            answerable = any(one.is_settled for one in run(work, folder, Console()).status)
+            if not answerable:
+                typer.echo("No row has an answer, or a proof that there is none.", err=True)
+        if not answerable:
+            raise typer.Exit(1)
 
 
 @app.command()
@@ -165,7 +182,9 @@ def demo(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where results go.")] = Path("demo"),
     debug: Debug = False,
 ) -> None:
-    """Explain a route across a map in three ways, naively and plausibly; takes about a minute.
+    """Explain a route across a map in three ways, naively and plausibly, and a day of flights.
+
+    It takes about a minute.
 
     Example: cfopt demo --out demo
     """

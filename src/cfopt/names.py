@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+#: How many names a message lists.
+_MANY = 60
+
 
 def nearest(kind: str, name: str, known: Iterable[str]) -> str:
     """Say that there is no such thing, which one may be meant, and which ones there are.
@@ -17,10 +20,11 @@ def nearest(kind: str, name: str, known: Iterable[str]) -> str:
     names = list(known)
     near = get_close_matches(name, names, n=1, cutoff=0.4)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return f"There is no {kind} {name!r}.{hint} There are: {', '.join(names)}."
+    more = [f"and {len(names) - _MANY} more"] if len(names) > _MANY else []
+    return f"There is no {kind} {name!r}.{hint} There are: {', '.join(names[:_MANY] + more)}."
 
 
-def listing(parts: Sequence[str], last: str = "and", most: int | None = None) -> str:
+def join_words(parts: Sequence[str], last: str = "and", most: int | None = None) -> str:
     """Parts as a sentence lists them: "a, b and c".
 
     Arguments:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
+from tests.pipelines import normal
+from torch import Tensor
 
 import cfopt
 from cfopt.errors import InputError, PredictorError
+from cfopt.pipeline.adapted import as_predictor
 from cfopt.problems import Finite
+from cfopt.testing import PredictorContract
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -75,3 +81,12 @@ def test_what_cannot_be_run_is_refused(tmp_path: Path) -> None:
     pipeline = cfopt.Pipeline(_write(tmp_path / "costs.onnx"), problem)
     with pytest.raises(PredictorError, match=r"shape \(rows, 4\); got contexts of shape \(1, 5\)"):
         pipeline.costs(np.ones((1, 5)))
+
+
+class TestGraph(PredictorContract):
+    def predictor(self) -> Any:
+        with TemporaryDirectory() as folder:
+            return as_predictor(_write(Path(folder) / "costs.onnx", kind=TensorProto.DOUBLE))
+
+    def contexts(self) -> Tensor:
+        return normal(5, 4)

@@ -474,3 +474,30 @@ class TestForest(PredictorContract):
 
     def contexts(self) -> torch.Tensor:
         return torch.from_numpy(_numbers(5))
+
+
+class TestProcess(PredictorContract):
+    """A Gaussian process behind a scaler, by its formula."""
+
+    def predictor(self) -> Any:
+        x = _numbers(20)
+        kernel = ConstantKernel() * RBF(2.0) + DotProduct() + WhiteKernel(0.1)
+        process = GaussianProcessRegressor(kernel, optimizer=None)
+        return as_predictor(make_pipeline(StandardScaler(), process).fit(x, _targets(len(x))))
+
+    def contexts(self) -> torch.Tensor:
+        return torch.from_numpy(_numbers(5))
+
+
+class TestEncoded(PredictorContract):
+    """Categories, numbers and truth values, as one affine map of what stands for them."""
+
+    def predictor(self) -> Any:
+        frame = _frame()
+        steps = make_column_transformer(
+            (StandardScaler(), ["temp", "wind"]), (OneHotEncoder(), ["city", "month"])
+        )
+        return as_predictor(make_pipeline(steps, Ridge()).fit(frame, _targets(len(frame))))
+
+    def contexts(self) -> torch.Tensor:
+        return torch.from_numpy(self.predictor().columns.encode(_frame(5)))

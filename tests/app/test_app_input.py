@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import io
+import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from rich.console import Console
 from safetensors.torch import load_file, save_file
 from tests.commands import cf, change, refused, results
 
 import cfopt
 from cfopt.result.status import Status
-from cfopt.running.pace import Pace
+from cfopt.running.pace import Display, Pace
 
 #: A predictor that cannot read contexts with a certain rain.
 _MOODY = """
@@ -109,6 +112,44 @@ def test_a_dry_run_looks_at_every_row_the_room_and_what_is_done(
     refused(cf("explain", example, "--out", example.parent / "new"), "has room for 0.0 MB")
     refused(cf("explain", example, "--dry-run", "--out", example.parent / "new"), "has room for")
     assert not (example.parent / "new").exists()
+
+
+def test_a_run_without_an_answer_or_a_proof_ends_with_code_1_and_so_does_its_dry_run(
+    example: Path,
+) -> None:
+    table = pd.read_csv(example.parent / "contexts.csv")
+    table["traffic"] = 99  # above its upper bound
+    table.to_csv(example.parent / "contexts.csv", index=False)
+    planned = cf("explain", example, "--dry-run")
+    assert planned.exit_code == 1
+    assert "at least 10 would be rejected" in planned.output
+    done = cf("explain", example)
+    assert done.exit_code == 1
+    assert done.stderr == "No row has an answer, or a proof that there is none.\n"
+    assert (example.parent / "results" / "report.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("encoding", "separator", "said"),
+    [
+        ("latin-1", ",", "is not encoded in UTF-8. Save it as UTF-8."),
+        ("utf-8", ";", "its separator seems to be ';'"),
+        ("utf-8", "\t", "its separator seems to be '\\t'"),
+    ],
+)
+def test_files_of_other_programs_are_refused_with_the_remedy(
+    example: Path, encoding: str, separator: str, said: str
+) -> None:
+    table = pd.read_csv(example.parent / "contexts.csv").replace("Mon", "Lunedì")
+    text = table.to_csv(index=False, sep=separator)
+    (example.parent / "contexts.csv").write_bytes(text.encode(encoding))
+    refused(cf("explain", example), "[contexts]", said)
+
+
+def test_a_folder_or_another_encoding_of_the_configuration_is_named(example: Path) -> None:
+    refused(cf("explain", example.parent), "is a folder", str(example))
+    example.write_bytes(example.read_text().replace("rain", "Lunedì").encode("latin-1"))
+    refused(cf("explain", example), "is not encoded in UTF-8")
 
 
 @pytest.mark.parametrize(
@@ -246,3 +287,25 @@ def test_the_share_that_is_done_is_not_rounded_away() -> None:
     pace.finished(10.0)
     pace.finished(10.0)
     assert pace.share == 0.2
+
+
+def test_without_a_terminal_a_long_silence_is_broken_by_a_line() -> None:
+    now, out = 0.0, io.StringIO()
+    pace = Pace([10.0], clock=lambda: now)
+    display = Display(Console(file=out, width=200), pace, 10, noun="row")
+    display.started("rows 0 to 9")
+    now = 9.0
+    display.beat()
+    assert out.getvalue() == ""
+    now = 10.0
+    pace.moved(5.0)
+    display.beat()
+    said = out.getvalue()
+    assert said == " 50% done, 0 of 10 rows in 10 s, about 10 s left: rows 0 to 9\n"
+    now = 19.0
+    display.beat()
+    assert out.getvalue() == said
+    now = 20.0
+    with display:  # it looks by itself
+        while out.getvalue() == said:
+            time.sleep(0.01)

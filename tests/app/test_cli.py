@@ -5,21 +5,54 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
+
+from pydantic import BaseModel
 
 import cfopt
+from cfopt.app import info
+from cfopt.app.config import CriterionSource, File, Tables
+from cfopt.app.files import FILES
+from cfopt.models import terrain
 
 
-def test_help_and_version_are_answered_without_torch() -> None:
+def test_help_examples_and_missing_files_are_answered_without_torch(tmp_path: Path) -> None:
     code = (
-        "import sys; from typer.testing import CliRunner; from cfopt.cli import app\n"
-        "helps = [[name, '--help'] for name in ('explain', 'init', 'train', 'info', 'reproduce')]\n"
-        "for words in (['--help'], ['--version'], *helps):\n"
+        "import sys; from pathlib import Path; from typer.testing import CliRunner\n"
+        "from cfopt.cli import app\n"
+        "def cf(*words):\n"
         "    done = CliRunner().invoke(app, words); print(done.exit_code, done.output)\n"
+        "helps = [[name, '--help'] for name in ('explain', 'init', 'train', 'info', 'reproduce')]\n"
+        "for words in (['--help'], ['--version'], *helps): cf(*words)\n"
+        "cf('info'); cf('init', 'a'); Path('a/contexts.csv').unlink()\n"
+        "cf('explain', 'a/CONFIG.toml'); cf('explain', 'b.toml')\n"
         "sys.exit('torch' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert "0 Wrote a/CONFIG.toml" in done.stdout
+    assert "2 Error: a/CONFIG.toml, [contexts]: There is no file a/contexts.csv." in done.stdout
+    assert "2 Error: There is no configuration b.toml." in done.stdout
     assert f"0 cfopt {cfopt.__version__}" in done.stdout
     assert "Example: cfopt reproduce maps-alpha-regret --scale quick" in done.stdout
+
+
+def test_every_file_that_a_run_reads_is_looked_for_beforehand() -> None:
+    def named(table: type[BaseModel], within: str) -> set[str]:
+        found = set()
+        for name, field in table.model_fields.items():
+            kinds = [field.annotation, *get_args(field.annotation)]
+            if any(File.__metadata__[0] in field.metadata or kind is File for kind in kinds):
+                found.add(f"{within}{name}")
+            for kind in kinds:
+                if isinstance(kind, type) and issubclass(kind, BaseModel):
+                    found |= named(kind, f"{within}{name}.")
+        return found
+
+    every = named(Tables, "") | named(CriterionSource, "criterion.")
+    assert {name for name in every if not name.startswith(("output.", "training."))} == set(FILES)
+    assert terrain.FOLDER == info.FOLDER
 
 
 def test_the_package_runs_as_a_command(tmp_path: Path) -> None:

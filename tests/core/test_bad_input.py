@@ -143,7 +143,7 @@ def test_the_wrong_number_of_alternatives_is_refused(grid: cfopt.Pipeline) -> No
 
 
 def test_features_that_do_not_fit_are_refused(grid: cfopt.Pipeline) -> None:
-    with pytest.raises(InputError, match="4 features, but Features has 2 names"):
+    with pytest.raises(InputError, match="2 names"):
         _ask(grid, normal(3, 4), features=cfopt.Features(["a", "b"]))
     with pytest.raises(InputError, match="occurs twice"):
         cfopt.Features(["a", "a"])
@@ -444,7 +444,6 @@ def test_a_margin_against_itself_is_rejected(grid: cfopt.Pipeline) -> None:
     [
         cfopt.problems.MILP([[1.0, 1.0, 1.0, 1.0]], 1, 1, upper=1),
         cfopt.problems.MILP([[1.0, 1.0, 1.0, 1.0]], 1, 5, upper=5, integer=True),
-        cfopt.problems.TerrainShortestPath(2, 2),
     ],
 )
 def test_a_margin_needs_binary_or_listed_decisions(problem: cfopt.Problem) -> None:

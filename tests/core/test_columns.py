@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from tests.pipelines import random_linear
+from tests.pipelines import normal, random_linear
 
 import cfopt
 from cfopt.errors import InputError
 from cfopt.pipeline import Columns, Function
 from cfopt.problems import Finite
+from cfopt.testing import PredictorContract
 
 CITIES = ("Rome", "Milan", "Turin")
 #: temp, city, holiday, people: 6 features.
@@ -214,3 +215,26 @@ def test_a_function_is_called_with_frames_of_the_types_it_knows() -> None:
     assert seen[-1].dtypes.tolist() == frame.dtypes.tolist()
     expected = np.asarray(costs(frame), dtype=float).argmin(1)
     assert found.argmax(1).tolist() == expected.tolist()
+
+
+def _of_frames(given: pd.DataFrame) -> np.ndarray:
+    warm = given["temp"] + (given["city"] == "Rome")
+    return np.stack([warm, -warm, given["people"]], axis=1)
+
+
+class TestFunctionOfFrames(PredictorContract):
+    def predictor(self) -> Function:
+        return Function(_of_frames, like=_frame())
+
+    def contexts(self) -> torch.Tensor:
+        columns = self.predictor().columns
+        assert columns is not None
+        return torch.from_numpy(columns.encode(_frame()[:4]))
+
+
+class TestFunctionOfArrays(PredictorContract):
+    def predictor(self) -> Function:
+        return Function(lambda x: np.floor(x @ np.arange(6.0).reshape(3, 2)))
+
+    def contexts(self) -> torch.Tensor:
+        return normal(4, 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import replace
 from typing import ClassVar
 from unittest import SkipTest
@@ -17,7 +18,13 @@ from cfopt.engine.progress import Progress
 from cfopt.engine.task import Task
 from cfopt.predictors import linear, mlp
 from cfopt.question import Criterion
-from cfopt.testing import CriterionContract, PredictorContract, ProximityContract, SearchContract
+from cfopt.testing import (
+    CriterionContract,
+    PredictorContract,
+    ProximityContract,
+    RobustnessContract,
+    SearchContract,
+)
 
 
 class TestRelative(CriterionContract):
@@ -64,9 +71,43 @@ class TestL1(ProximityContract):
         return cfopt.L1([1.0, 2.0, 0.5, 3.0, 1.0])
 
 
+class TestLInf(ProximityContract):
+    def proximity(self) -> cfopt.Proximity:
+        return cfopt.LInf([1.0, 2.0, 0.5, 3.0, 1.0])
+
+
 class TestLatent(ProximityContract):
     def proximity(self) -> cfopt.Proximity:
         return cfopt.Latent(cfopt.L1())
+
+
+class TestBall(RobustnessContract):
+    def robustness(self, predictor: torch.nn.Module) -> cfopt.Robustness:
+        return cfopt.Ball(0.1, cfopt.L1(), known=[3])
+
+    def exceptions(
+        self, x: Tensor, predictor: Callable[[Tensor], Tensor]
+    ) -> list[tuple[Tensor, Callable[[Tensor], Tensor]]]:
+        corners = 0.1 * torch.eye(4, dtype=x.dtype)[:3]
+        return [(x + off, predictor) for corner in corners for off in (corner, -corner)]
+
+
+class TestModels(RobustnessContract):
+    def others(self, predictor: torch.nn.Module) -> list[torch.nn.Module]:
+        twins = [deepcopy(predictor) for _ in range(3)]
+        for seed, twin in enumerate(twins):
+            with torch.no_grad():
+                twin.weight += 0.1 * normal(12, 4, seed=seed)
+        return twins
+
+    def robustness(self, predictor: torch.nn.Module) -> cfopt.Robustness:
+        return cfopt.Models(self.others(predictor))
+
+    def exceptions(
+        self, x: Tensor, predictor: Callable[[Tensor], Tensor]
+    ) -> list[tuple[Tensor, Callable[[Tensor], Tensor]]]:
+        assert isinstance(predictor, torch.nn.Module)
+        return [(x, other) for other in self.others(predictor)]
 
 
 class TestLinear(PredictorContract):

@@ -72,8 +72,8 @@ def test_the_paper_s_study_declares_what_it_imports_and_nothing_else() -> None:
 @pytest.mark.parametrize("folder", ["tests", "benchmarks"])
 def test_what_tests_and_benchmarks_import_is_installed_for_development(folder: str) -> None:
     declared = _packages([*LIBRARY["dependencies"], "cfopt[all,dev]"])
-    # Tests import helpers that stand beside them.
-    helpers = {path.stem for path in (ROOT / folder).rglob("*.py")}
+    # Tests import helpers that stand beside them, and what makes the documentation.
+    helpers = {path.stem for path in (ROOT / folder).rglob("*.py")} | {"docs"}
     assert _imported(ROOT / folder) - helpers <= _modules(declared)
 
 
@@ -109,10 +109,15 @@ def test_the_core_explains_without_any_extra() -> None:
         "pipeline = cfopt.Pipeline(torch.nn.Linear(2, 12), problem)\n"
         "e = cfopt.explain(torch.ones(2), pipeline, cfopt.Epsilon(0.1))\n"
         "assert cfopt.Explanation.from_json(e.to_json()).status == e.status\n"
-        "print(e.summary(), len(e.to_dataframe()), len(cfopt.load_terrain(2).maps))\n",
+        "print(e.summary(), len(e.to_dataframe()), len(cfopt.load_terrain(2).maps))\n"
+        "try: cfopt.datasets.synthetic.grid(5, 2)\n"
+        "except cfopt.MissingExtraError as error: print(error)\n",
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith(" 1 2\n")
+    explained, *missing = done.stdout.splitlines()[-2:]
+    assert explained.endswith(" 1 2")
+    assert "Synthetic data needs pyepo" in missing[0]
+    assert "pip install 'cfopt[pyepo]'" in missing[0]
 
 
 def test_a_command_line_without_its_packages_says_how_to_install_them() -> None:
@@ -141,6 +146,8 @@ def test_a_server_without_its_packages_says_how_to_install_them() -> None:
         ("matplotlib", "plots", "import cfopt.plots"),
         ("jinja2", "report", "import cfopt.report"),
         ("rich", "cli", "import cfopt.generative as g\ng.ProgressBar('a model', 3)"),
+        ("pyarrow", "cli", "from cfopt.datasets import flights\nflights.load()"),
+        ("scikit-learn", "sklearn", "from cfopt.datasets import flights\nflights.forest()"),
     ],
 )
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(

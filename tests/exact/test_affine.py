@@ -174,6 +174,6 @@ def test_a_search_that_does_not_serve_the_criterion_says_which_does(grid: cfopt.
         lambda: cfopt.Sequential(starts=1.5),
     ],
 )
-def test_knobs_out_of_range_are_refused(make) -> None:
+def test_settings_out_of_range_are_refused(make) -> None:
     with pytest.raises(cfopt.InputError, match="needs"):
         make()

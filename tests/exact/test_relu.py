@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 import cfopt
 from cfopt.exact.certificate import Cut
-from cfopt.exact.relu import Division, ReluProof, ReluTask
+from cfopt.exact.relu import Division, ReluListProof, ReluProof, ReluTask
 from cfopt.exact.verify import recheck
 from cfopt.problems import Finite
 from cfopt.question.quantifier import Quantifier
@@ -210,6 +210,19 @@ def test_stopped_at_once_what_is_proved_still_holds() -> None:
         assert float(e.bound[row]) <= least * (1 + 1e-6)
 
 
+def test_what_the_first_search_has_proved_in_part_is_proved_to_the_end() -> None:
+    pipeline = _pipeline(8, 8, seed=3)
+    x0, wanted = _asked(pipeline, 8)
+    briefly = cfopt.Certify(cfopt.Sequential(), max_cases=1)
+    part, whole = (
+        cfopt.explain(x0, pipeline, cfopt.Absolute(wanted), search=search)
+        for search in (briefly, cfopt.Certify(briefly))
+    )
+    assert not part.optimal[part.valid].all()
+    assert whole.optimal[whole.valid].all()
+    assert (whole.bound.nan_to_num(0.0) >= part.bound.nan_to_num(0.0)).all()
+
+
 def _proofs(
     pipeline: cfopt.Pipeline, x0: Tensor, wanted: Tensor
 ) -> tuple[cfopt.Task, list[ReluProof]]:
@@ -329,9 +342,79 @@ def test_networks_with_other_modules_are_refused(module) -> None:
         cfopt.explain(x0, pipeline, cfopt.Absolute(wanted), search=_CERTIFY)
 
 
-def test_an_epsilon_question_is_refused_with_the_reason() -> None:
-    with pytest.raises(cfopt.InputError, match="some decision, not for every one"):
-        cfopt.explain(normal(2, 3), _pipeline(4), cfopt.Epsilon(0.1), search=_CERTIFY)
+@pytest.mark.parametrize("widths", [(4,), (3, 3)])
+def test_the_nearest_epsilon_explanation_is_that_of_all_decisions_and_patterns(widths) -> None:
+    """`v + eps |v| <= <theta, y0>` for the least v of all decisions, one after the other."""
+    pipeline, epsilon = _pipeline(*widths, seed=len(widths)), 0.3
+    x0 = normal(5, 3, seed=1)
+    e = cfopt.explain(x0, pipeline, cfopt.Epsilon(epsilon), search=_CERTIFY)
+    proved = 0
+    for row in range(len(x0)):
+        own = e.factual[row].numpy()
+        least = min(
+            _least(pipeline, x0[row], np.stack([(1 + s * epsilon) * y - own for s in (1, -1)]))
+            for y in _DECISIONS.numpy()
+        )
+        assert float(e.bound[row]) <= least * (1 + 1e-6)
+        if least < np.inf and e.status[row] is not Status.ALREADY_VALID:
+            assert e.optimal[row], e.message[row]
+            assert float(e.loss[row]) == pytest.approx(least, rel=1e-5)
+            proved += 1
+    assert proved >= 3
+
+
+def test_that_no_epsilon_explanation_is_within_limits_is_proved_for_every_decision() -> None:
+    pipeline, reach = _pipeline(4, seed=1), 0.1
+    x0, features = normal(6, 3, seed=1), cfopt.Features(lower=-0.1, upper=0.1)
+    x0 = x0.clamp(-reach, reach)
+    e = cfopt.explain(x0, pipeline, cfopt.Epsilon(0.5), features=features, search=_CERTIFY)
+    outcomes = set()
+    for row in range(len(x0)):
+        own = e.factual[row].numpy()
+        least = min(
+            _least(
+                pipeline,
+                x0[row],
+                np.stack([(1 + s * 0.5) * y - own for s in (1, -1)]),
+                lower=-reach,
+                upper=reach,
+            )
+            for y in _DECISIONS.numpy()
+        )
+        if least == np.inf:
+            assert e.status[row] == "proved infeasible", e.message[row]
+        else:
+            assert e.status[row].is_valid
+        outcomes.add(least == np.inf)
+    assert outcomes == {True, False}
+
+
+def test_a_list_proof_without_all_of_its_decisions_proves_nothing() -> None:
+    pipeline, asked = _pipeline(4, seed=1), cfopt.Epsilon(0.3)
+    watched = Watched(_CERTIFY)
+    cfopt.explain(normal(3, 3, seed=1), pipeline, asked, search=watched)
+    assert watched.task is not None
+    certificates = cfopt.Points.gather(watched.claims).certificates
+    assert (recheck(watched.task, certificates).bound > 0).all()
+    for kept in (slice(1, None), slice(None, -1), slice(None, None, -1)):
+        fewer = [
+            replace(proof, branches=proof.branches[kept])
+            for proof in certificates
+            if isinstance(proof, ReluListProof)
+        ]
+        assert len(fewer) == len(watched.task)
+        assert not (recheck(watched.task, fewer).bound > 0).any()
+
+
+def test_an_epsilon_question_about_decisions_that_are_not_listed_is_refused() -> None:
+    every = _DECISIONS.numpy()
+    pipeline = cfopt.Pipeline(
+        _network(4), cfopt.problems.Oracle(lambda c: every[(every @ c).argmin()], 5)
+    )
+    with pytest.raises(cfopt.InputError, match=r"some decision.*more than 1000 or cannot be"):
+        cfopt.explain(normal(2, 3), pipeline, cfopt.Epsilon(0.1), search=_CERTIFY)
+    with pytest.raises(cfopt.InputError, match="some decision and for every one"):
+        cfopt.explain(normal(2, 3), _pipeline(4), cfopt.Epsilon(1.5), search=_CERTIFY)
 
 
 def test_nested_chains_and_norms_in_float32_are_read_as_they_are() -> None:
@@ -358,6 +441,3 @@ def test_nested_chains_and_norms_in_float32_are_read_as_they_are() -> None:
 class TestCertify(SearchContract):
     def search(self) -> cfopt.search.Search:
         return cfopt.Certify(cfopt.Sequential(), seconds=600.0)
-
-    def criteria(self, pipeline: cfopt.Pipeline) -> list[cfopt.Criterion]:
-        return super().criteria(pipeline)[:2]

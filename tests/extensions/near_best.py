@@ -8,7 +8,7 @@ from torch import Tensor
 
 from cfopt import registry
 from cfopt.problems.sense import Sense
-from cfopt.question import Contrastive, Knob, RowFacts
+from cfopt.question import Contrastive, RowFacts, Slider
 
 
 @registry.criteria.register
@@ -18,7 +18,9 @@ class NearBest(Contrastive):
 
     tolerance: float = 0.1
     formula: ClassVar[str] = "<theta, y_alt> <= v + tolerance |v|"
-    knobs: ClassVar[tuple[Knob, ...]] = (Knob("tolerance", "within", "of the best", usual=10),)
+    sliders: ClassVar[tuple[Slider, ...]] = (
+        Slider("tolerance", "within", "of the best", usual=10),
+    )
 
     def direction(self, prices: Tensor, optimum: Tensor, factual: Tensor) -> Tensor:
         sign = (prices * optimum).sum(1, keepdim=True).sign()

@@ -97,7 +97,7 @@ def test_a_server_with_workers_offers_and_answers_it(example: Path) -> None:
     with serving(Source(example, True), Limits()) as client:
         kinds = {one["kind"]: one for one in client.get("/api/pipelines/own").json()["questions"]}
         assert kinds["nearbest"]["title"] == "When would mine have been good enough?"
-        assert kinds["nearbest"]["knobs"][0]["name"] == "tolerance"
+        assert kinds["nearbest"]["sliders"][0]["name"] == "tolerance"
         asked = {"pipeline": "own", "context": {"row": 1}}
         question = {"kind": "nearbest", "alternative": {"row": 0}, "tolerance": 0.01}
         done = client.explain(**asked, question=question)

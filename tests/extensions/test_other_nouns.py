@@ -71,7 +71,7 @@ def _roundtrip(e: cfopt.Explanation) -> cfopt.Explanation:
 def test_an_explanation_and_its_json_know_what_was_asked(
     grid: cfopt.Pipeline, asked: dict, words: str, tmp_path: Path
 ) -> None:
-    from cfopt.report.measure import measured
+    from cfopt.result.nearness import measured
 
     x0 = normal(3, 4)
     e = cfopt.explain(x0, grid, cfopt.Relative(another(grid, x0)), margin=0.01, **asked)

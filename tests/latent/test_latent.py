@@ -135,11 +135,11 @@ def test_the_sequential_search_finds_more_than_mdmm_and_seldom_farther(curved, q
         "absolute": Absolute(wanted),
         "epsilon": Epsilon(0.3),
     }[question]
-    knobs = {"generative": Squash(6), "plausibility": Sphere(0.5)}
+    options = {"generative": Squash(6), "plausibility": Sphere(0.5)}
     ours = cfopt.explain(
-        x0, curved, criterion, search=LatentSequential(samples=32, starts=2), **knobs
+        x0, curved, criterion, search=LatentSequential(samples=32, starts=2), **options
     )
-    mdmm = cfopt.explain(x0, curved, criterion, search=MDMM(max_steps=1500), **knobs)
+    mdmm = cfopt.explain(x0, curved, criterion, search=MDMM(max_steps=1500), **options)
     assert ours.valid.sum() >= 36 > mdmm.valid.sum()
     both = ours.valid & mdmm.valid & (mdmm.steps > 0)
     ratio = ours.loss[both] / mdmm.loss[both]
@@ -272,9 +272,9 @@ def test_from_a_distant_reference_the_loss_comes_down_to_that_found_from_home(cu
 
 
 def test_a_code_search_needs_a_model(curved):
-    for knobs in ({"plausibility": Sphere(1.0)}, {"proximity": Latent(cfopt.L2())}):
+    for options in ({"plausibility": Sphere(1.0)}, {"proximity": Latent(cfopt.L2())}):
         with pytest.raises(InputError, match="generative"):
-            cfopt.explain(X0, curved, Epsilon(0.2), **knobs)
+            cfopt.explain(X0, curved, Epsilon(0.2), **options)
     with pytest.raises(InputError, match="plausibility such as"):
         cfopt.explain(X0, curved, Epsilon(0.2), generative=Squash(6), plausibility="sphere")
     with pytest.raises(InputError, match="encode"):
@@ -304,11 +304,11 @@ def test_the_models_are_given_back_as_they_were(curved):
 
 def test_rows_alone_find_what_they_find_in_a_batch(curved):
     criterion = Absolute(_alternatives(curved))
-    knobs = {"generative": Squash(6), "plausibility": Sphere(0.5)}
-    batch = cfopt.explain(X0, curved, criterion, **knobs)
+    options = {"generative": Squash(6), "plausibility": Sphere(0.5)}
+    batch = cfopt.explain(X0, curved, criterion, **options)
     for row in range(3):
         one = Absolute(criterion.alternative[row : row + 1])
-        alone = cfopt.explain(X0[row : row + 1], curved, one, **knobs)
+        alone = cfopt.explain(X0[row : row + 1], curved, one, **options)
         assert alone.status[0] is batch.status[row]
         assert torch.allclose(alone.x[0], batch.x[row], atol=1e-5)
 

@@ -139,14 +139,14 @@ def test_an_epoch_reports_means_over_rows() -> None:
 
 def test_the_first_step_is_adams_along_the_gradient_of_the_mean() -> None:
     """Adam's first step is the learning rate times the sign of the gradient."""
-    vae, knobs = _vae(), replace(QUICK, epochs=1, batch_size=50, warm_up=2)
+    vae, settings = _vae(), replace(QUICK, epochs=1, batch_size=50, warm_up=2)
     before = {name: p.detach().clone() for name, p in vae.named_parameters()}
     generator = torch.Generator().manual_seed(0)
     order = torch.randperm(50, generator=generator)
     found = terms(vae, _data()[order], generator=generator)
     value = (0.5 * found.reconstruction + 0.5 * found.divergence).mean()  # half of the warm-up
     gradients = torch.autograd.grad(value, list(vae.parameters()))
-    _, after = _run(knobs, vae)
+    _, after = _run(settings, vae)
     for (name, start), gradient in zip(before.items(), gradients, strict=True):
         clear = gradient.abs() > 1e-4
         moved = (after[name] - start)[clear]
@@ -216,11 +216,11 @@ def test_costs_that_count_are_kept_better() -> None:
     predictor = nn.Linear(5, 1)
     with torch.no_grad():
         predictor.weight.copy_(torch.tensor([[1.0, 0.0, 0.0, 0.0, 0.0]]))
-    knobs = Training(epochs=60, batch_size=8, learning_rate=1e-2, patience=60)
+    settings = Training(epochs=60, batch_size=8, learning_rate=1e-2, patience=60)
     x, errors = _data(200, seed=2), []
     for alpha in (0.0, 1.0):
         vae = _vae(latent_dim=1)
-        _run(replace(knobs, alpha=alpha), vae, predictor=predictor)
+        _run(replace(settings, alpha=alpha), vae, predictor=predictor)
         with torch.no_grad():
             errors.append((predictor(vae(x)) - predictor(x)).square().sum(1).mean().item())
     assert errors[1] < 0.5 * errors[0]
@@ -298,7 +298,7 @@ def test_images_from_0_to_255_are_refused_before_training() -> None:
         {"seed": -1},
     ],
 )
-def test_knobs_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
+def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=f"Training needs {next(iter(wrong))}"):
         Training(**wrong)
 
@@ -316,8 +316,8 @@ def test_training_ends_after_idle_epochs_with_the_best_weights() -> None:
         if isinstance(report, Epoch):
             states.append(_state(vae))
 
-    knobs = Training(epochs=40, learning_rate=0.2, batch_size=8, warm_up=0, patience=3)
-    history, state = _run(knobs, vae, on_progress=keep)
+    settings = Training(epochs=40, learning_rate=0.2, batch_size=8, warm_up=0, patience=3)
+    history, state = _run(settings, vae, on_progress=keep)
     losses = [epoch.validation for epoch in history]
     best = losses.index(min(losses))
     assert len(history) == best + 1 + 3 < 40
@@ -342,8 +342,8 @@ class _Worsening(TabularVAE):
 def test_idle_epochs_do_not_count_while_the_divergence_warms_up(
     warm_up: int, patience: int, epochs: int
 ) -> None:
-    knobs = Training(epochs=20, batch_size=16, warm_up=warm_up, patience=patience)
-    history, _ = _run(knobs, _Worsening(5, 2, 8))
+    settings = Training(epochs=20, batch_size=16, warm_up=warm_up, patience=patience)
+    history, _ = _run(settings, _Worsening(5, 2, 8))
     assert len(history) == epochs
 
 
@@ -397,9 +397,9 @@ def test_a_collapse_is_warned_of() -> None:
     generator = torch.Generator().manual_seed(0)
     noise = 1e-3 * torch.randn(60, 5, generator=generator)
     vae = TabularVAE(5, 3, 8)
-    knobs = Training(epochs=20, learning_rate=3e-3, batch_size=8, warm_up=0)
+    settings = Training(epochs=20, learning_rate=3e-3, batch_size=8, warm_up=0)
     with pytest.warns(UserWarning, match="collapsed: only 0 of 3 latents") as caught:
-        history = train(vae, noise[:40], noise[40:], knobs)
+        history = train(vae, noise[:40], noise[40:], settings)
     assert caught[0].filename == __file__
     assert history[-1].active == 0
     assert history[-1].divergence < 0.01
@@ -408,8 +408,8 @@ def test_a_collapse_is_warned_of() -> None:
 def test_a_healthy_training_does_not_warn() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        knobs = Training(epochs=20, learning_rate=1e-2, batch_size=8)
-        history = train(_vae(), _data(200), _data(50, seed=1), knobs)
+        settings = Training(epochs=20, learning_rate=1e-2, batch_size=8)
+        history = train(_vae(), _data(200), _data(50, seed=1), settings)
     assert history[-1].active == 2
     assert history[-1].validation < history[0].validation
 
@@ -464,14 +464,14 @@ def test_a_run_that_was_killed_goes_on_as_if_undisturbed(
 
 
 def test_early_stopping_is_resumed_too(tmp_path: Path) -> None:
-    knobs = Training(epochs=40, learning_rate=0.2, batch_size=8, warm_up=0, patience=3)
-    undisturbed = _run(knobs)
+    settings = Training(epochs=40, learning_rate=0.2, batch_size=8, warm_up=0, patience=3)
+    undisturbed = _run(settings)
     last = len(undisturbed[0])
     assert last < 40
     for epoch in (last - 2, last - 1):  # among the idle ones
         with pytest.raises(_KilledError):
-            _run(knobs, on_progress=_kill_at(epoch, None), checkpoint=tmp_path / "c")
-    history, state = _run(knobs, checkpoint=tmp_path / "c")
+            _run(settings, on_progress=_kill_at(epoch, None), checkpoint=tmp_path / "c")
+    history, state = _run(settings, checkpoint=tmp_path / "c")
     assert history == undisturbed[0]
     assert _same(state, undisturbed[1])
 
@@ -584,7 +584,7 @@ def _rewrite(path: Path, **changes: Any) -> None:
     ("spoil", "words"),
     [
         (_truncate, "it is damaged"),
-        (lambda path: path.write_text("notes"), "not a safetensors file"),
+        (lambda path: path.write_text("notes"), "safetensors"),
         (lambda path: weights.save_module(_vae(), path), "it is not a checkpoint of training"),
         (lambda path: _rewrite(path, drop="generator"), "damaged, or of another version"),
         (lambda path: _rewrite(path, drop="best."), "damaged, or of another version"),

@@ -105,24 +105,24 @@ def test_a_map_is_explained_plausibly(models: cfopt.TerrainModels) -> None:
 def test_bytes_with_channels_last_are_read_as_the_same_maps(models: cfopt.TerrainModels) -> None:
     maps = Terrain().generate(2, seed=TEST_SEED)
     search = cfopt.MDMM(max_steps=2)
-    knobs = {"search": search, "generative": models.generative}
+    options = {"search": search, "generative": models.generative}
     epsilon = cfopt.Epsilon(0.1)
     given = maps.images.permute(0, 2, 3, 1).numpy()
-    e = cfopt.explain(given, models.pipeline, epsilon, **knobs)
-    expected = cfopt.explain(maps.contexts(), models.pipeline, epsilon, **knobs)
+    e = cfopt.explain(given, models.pipeline, epsilon, **options)
+    expected = cfopt.explain(maps.contexts(), models.pipeline, epsilon, **options)
     assert torch.equal(e.x0, expected.x0)
     assert torch.allclose(e.x, expected.x)
 
 
 def test_images_that_do_not_fit_are_refused_with_a_remedy(models: cfopt.TerrainModels) -> None:
-    knobs = {"generative": models.generative}
+    options = {"generative": models.generative}
     for x, message in (
         (255 * models.maps[:1], "255"),
         (models.maps[:1, :, :80, :80], "144"),
         (models.maps[:1, :, :90, :90], "11 x 11 = 121 cells"),
     ):
         with pytest.raises(InputError, match=message):
-            cfopt.explain(x, models.pipeline, cfopt.Epsilon(0.1), **knobs)
+            cfopt.explain(x, models.pipeline, cfopt.Epsilon(0.1), **options)
 
 
 def test_a_vae_of_another_latent_size_or_image_size_is_refused(

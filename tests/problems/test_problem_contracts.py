@@ -197,6 +197,10 @@ class TestTerrain(ProblemContract):
                 found.add(tuple(visits))
         return torch.tensor(sorted(found), dtype=torch.float64)
 
+    def ranked_set(self, problem: Problem) -> torch.Tensor:
+        # A walk that crosses itself is no second-best route.
+        return torch.tensor([[1.0, 1.0, 0.0, 1.0], [1.0, 0.0, 1.0, 1.0]], dtype=torch.float64)
+
 
 class TestTerrainWithoutNegativeCosts(TestTerrain):
     """The sweep alone, with cells that cost nothing among them."""

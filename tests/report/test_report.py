@@ -26,13 +26,13 @@ from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack, TerrainShor
 from cfopt.problems.lattice import column_letters
 from cfopt.problems.scene import Bars
 from cfopt.report import write_report
-from cfopt.report.measure import measured
-from cfopt.report.numbers import percent_up, told_apart
+from cfopt.report.numbers import percent_up, with_enough_digits
 from cfopt.report.overview import duration, overview, percent
-from cfopt.report.pictures import by_worth, galleries
+from cfopt.report.pictures import Gallery, by_worth, galleries
 from cfopt.report.plausible import plausibility, rating
-from cfopt.report.sentences import proof, question, verdict
+from cfopt.report.sentences import PLAIN, proof, question, verdict
 from cfopt.report.tasks import task_views
+from cfopt.result.nearness import measured
 from cfopt.result.status import Status
 from cfopt.result.wording import rounded_down
 
@@ -61,7 +61,7 @@ class _Page(HTMLParser):
         assert self.open.pop() == tag
 
     def tasks(self) -> list[dict[str, str | None]]:
-        return [a for tag, a in self.elements if tag == "details"]
+        return [a for tag, a in self.elements if tag == "details" and "data-number" in a]
 
 
 def _report(e: cfopt.Explanation, folder: Path, **options: object) -> str:
@@ -104,7 +104,7 @@ def test_each_status_has_its_question_verdict_and_proof(
     assert mixed.status == tuple(Status)
     html = _report(mixed, tmp_path)
     for status in Status:
-        assert f'<b><i class="mark"></i>{status.capitalize()}.</b>' in html
+        assert f'<b><i class="mark"></i>{PLAIN[status]}.</b>' in html
     name = mixed.problem.cached_scene.name_of(mixed.alternative[0].numpy())
     assert f"Why not {name}? What would have made it the best route?" in html
     # The closest explanation lies on a boundary, whatever the solver takes there.
@@ -114,7 +114,7 @@ def test_each_status_has_its_question_verdict_and_proof(
     assert "No valid context found in 9 steps" in html
     assert "there may be an answer that the search did not find" in html
     assert "No allowed context makes it the best route." in html
-    assert "The context has values that are not finite." in html
+    assert "The context has values that are not finite" in html
     assert "5 questions asked, 2 answered; 1 proved to have no answer; 2 left" in html
     assert "cutting planes" in html
 
@@ -140,13 +140,18 @@ def test_a_proof_names_the_rivals_the_limits_and_what_to_unlock(mixed: cfopt.Exp
 
 def test_a_bound_that_is_not_met_is_told_with_the_room_it_leaves(mixed: cfopt.Explanation) -> None:
     one = mixed[0]
-    assert "at most 100% more" in proof(replace(one, bound=one.loss / 2))[0]
+    assert "at most 100% more" in proof(replace(one, bound=one.loss / 4))[0]
     assert "there may be a smaller change" in proof(replace(one, bound=one.loss * torch.nan))[0]
     missed = replace(mixed[2], bound=torch.tensor([0.5], dtype=torch.float64))
-    assert proof(missed) == ["Any context that would do has a loss of at least 0.5."]
-    assert "at most 101% more" in proof(replace(one, bound=one.loss / 2.004))[0]
-    missed = replace(missed, bound=torch.tensor([0.12349], dtype=torch.float64))
-    assert "at least 0.1234." in proof(missed)[0]
+    assert proof(missed) == ["Any context that would do is at least 0.7071 away."]
+    assert "at most 101% more" in proof(replace(one, bound=one.loss / 2.004**2))[0]
+    missed = replace(missed, bound=torch.tensor([0.12349**2], dtype=torch.float64))
+    assert "at least 0.1234 away." in proof(missed)[0]
+    # In the unit of the distance that is shown, or else with its name.
+    scaled = asking(one, features=replace(one.features, scale=[2.0, 1.0, 1.0, 1.0]))
+    words = proof(replace(scaled, bound=one.loss / 4))[0]
+    assert f"this one is {float(one.distance[0]):.4g} away" in words
+    assert "measured in units of the features' scales" in words
 
 
 def test_questions_name_decisions_in_the_words_of_the_problem(
@@ -210,8 +215,57 @@ def test_what_changed_is_listed_with_the_largest_first(
     expected = mixed[0].table()
     assert re.findall(r'<th scope="row">(.*?)</th>', table) == expected["feature"].tolist()
     found = re.findall(r'--part.*">(.*)</td>', table)
+    assert len(found) == len(expected)
     shown = [float(change.replace("\N{MINUS SIGN}", "-")) for change in found]
     assert shown == pytest.approx(expected["change"].tolist(), rel=0.01)
+
+
+def test_changes_that_count_come_first_and_a_solvers_noise_is_left_out() -> None:
+    pipeline = cfopt.Pipeline(random_linear(12, 12, bias=5.0), GridShortestPath(3, 3))
+    x0 = normal(1, 12)
+    e = cfopt.explain(x0, pipeline, cfopt.Epsilon(0.2))
+    moved = torch.full((1, 12), 0.03, dtype=x0.dtype)
+    moved[0, 3], moved[0, 7], moved[0, 8] = -2.0, 2e-16, 1e-9
+    changes = task_views(replace(e, x=x0 + moved), [Gallery()])[0].changes
+    assert [change.name for change in changes.rows] == ["x3"]
+    assert len(changes.folded) == 9
+    assert changes.more == 0
+    assert {change.name for change in changes.folded}.isdisjoint({"x7", "x8"})
+
+
+def _linear(weight: list[list[float]], bias: list[float]) -> torch.nn.Linear:
+    layer = torch.nn.Linear(len(weight[0]), len(bias), dtype=torch.float64)
+    state = {"weight": torch.tensor(weight), "bias": torch.tensor(bias)}
+    layer.load_state_dict({name: value.double() for name, value in state.items()})
+    return layer
+
+
+def test_the_top_says_what_was_asked_and_what_most_answers_share(tmp_path: Path) -> None:
+    # Each of seven days the first of two plans is taken until traffic falls below 1.
+    problem = Finite([[1.0, 0.0], [0.0, 1.0]])
+    predictor = _linear([[-1.0, 0.0], [0.0, 0.0]], [2.0, 1.0])
+    x0 = torch.cat([torch.linspace(1.5, 4, 7)[:, None], torch.zeros(7, 1)], 1).double()
+    features = cfopt.Features(names=["traffic", "rain"])
+    e = cfopt.explain(
+        x0, cfopt.Pipeline(predictor, problem), cfopt.Absolute([0.0, 1.0]), features=features
+    )
+    html = _report(e, tmp_path)
+    assert (
+        "When would the alternative have been the best of all? Asked of traffic and rain." in html
+    )
+    assert "Over all rows: traffic would have to fall in 7 of 7 answers." in html
+
+
+def test_a_relative_answer_says_what_would_be_taken_instead() -> None:
+    problem = Finite([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    pipeline = cfopt.Pipeline(_linear([[1.0], [-1.0], [-20.0]], [10.0, 12.0, 25.0]), problem)
+    x0 = torch.zeros(1, 1, dtype=torch.float64)
+    e = cfopt.explain(x0, pipeline, cfopt.Relative([0.0, 1.0, 0.0]))
+    assert bool(e.valid[0])
+    # At x = 1 the two cost 11, which is 120% more than the 5 of the third.
+    said = verdict(e)
+    assert "Neither would be taken, though:" in said
+    assert said.endswith("is cheaper than both by 120%.")
 
 
 def test_text_from_the_data_cannot_run(tmp_path: Path) -> None:
@@ -271,7 +325,7 @@ def test_fixed_costs_without_their_problem_leave_out_the_picture(tmp_path: Path)
 def test_rows_can_be_sorted_and_filtered(mixed: cfopt.Explanation, tmp_path: Path) -> None:
     page = _Page(_report(mixed, tmp_path))
     sorts = [a["data-sort"] for tag, a in page.elements if "data-sort" in a]
-    assert sorts == ["number", "asked", "rank", "distance", "largest"]
+    assert sorts == ["number", "decided", "asked", "rank", "distance", "largest"]
     chips = {a["data-status"] for tag, a in page.elements if tag == "button" and "data-status" in a}
     assert chips == {task["data-status"] for task in page.tasks()}
     distances = [task["data-distance"] for task in page.tasks()]
@@ -350,10 +404,10 @@ def test_numbers_are_rounded_against_the_claim_and_without_noise() -> None:
         "51%",
         "67%",
     ]
-    assert told_apart([3.331e-15, 0.5]) == ["0", "0.5"]
-    assert told_apart([16.88, 16.880234], equal=0) == ["16.88", "16.8802"]
-    assert told_apart([28.35, 28.35 + 1e-9, math.nan]) == ["28.35", "28.35", "?"]
-    assert told_apart([0.0, 0.0]) == ["0", "0"]
+    assert with_enough_digits([3.331e-15, 0.5]) == ["0", "0.5"]
+    assert with_enough_digits([16.88, 16.880234], equal=0) == ["16.88", "16.8802"]
+    assert with_enough_digits([28.35, 28.35 + 1e-9, math.nan]) == ["28.35", "28.35", "?"]
+    assert with_enough_digits([0.0, 0.0]) == ["0", "0"]
 
 
 def test_a_folder_that_does_not_exist_is_told(mixed: cfopt.Explanation, tmp_path: Path) -> None:
@@ -407,11 +461,12 @@ def test_a_decision_asked_for_itself_is_asked_about_in_other_words() -> None:
 def test_an_answer_by_equality_says_what_the_solver_returns() -> None:
     told = {}
     for one in _rows(_grid_question()):
-        for sentence in proof(one)[1:]:  # none where a third route is level with it
-            told[bool(one.tie[0])] = sentence
+        assert bool(one.tie[0]) is bool(one.valid[0])  # the nearest answers are all on a boundary
+        for sentence in proof(one)[1:]:
+            told[torch.equal(one.decision, one.wanted)] = sentence
             assert "level there" in sentence
-    assert told[False] == "The two are level there, and the solver returns the one asked for."
-    assert "the one that was decided before" in told[True] or "another route" in told[True]
+    assert told[True].endswith("the solver returns the one asked for.")
+    assert "the one that was decided before" in told[False] or "another route" in told[False]
 
 
 def test_an_answer_to_epsilon_is_not_called_level() -> None:
@@ -506,8 +561,8 @@ def test_before_and_after_look_different_where_a_change_is_shown(tmp_path: Path)
     x0 = torch.tensor([[16.88, 3.331e-15, -2.0, 1.0]], dtype=torch.float64)
     x = torch.tensor([[16.880234, 0.5, -2.00004, 1.0]], dtype=torch.float64)
     html = _report(replace(one, x0=x0, x=x), tmp_path)
-    table = html.split('<table class="changes">')[1].split("</table>")[0]
-    rows = re.findall(r"<td>(.*?)</td><td>(.*?)</td>", table)
+    tables = html.split('<table class="changes">', 1)[1]  # the second is of smaller changes
+    rows = re.findall(r"<td>(.*?)</td><td>(.*?)</td>", tables)
     assert rows == [("0", "0.5"), ("16.88", "16.8802"), (svg.signed("-2"), svg.signed("-2.00004"))]
 
 
@@ -675,6 +730,14 @@ def test_the_page_works_in_a_browser(mixed: cfopt.Explanation, tmp_path: Path) -
       seen.told = document.getElementById("count").textContent;
       document.getElementById("open-all").click();
       seen.open = tasks().filter((task) => task.open).length;
+      seen.made = document.querySelectorAll(".task .body").length;
+      document.querySelector(".zoom").click();
+      seen.large = document.querySelectorAll("dialog[open] svg").length;
+      document.getElementById("large").close();
+      document.querySelector('.chip.proved-infeasible').click();
+      document.getElementById("words").value = "not finite";
+      document.getElementById("words").dispatchEvent(new Event("input"));
+      seen.found = tasks().filter((task) => !task.hidden).map((task) => task.dataset.status);
       dispatchEvent(new Event("beforeprint"));
       seen.wide = document.documentElement.scrollWidth <= innerWidth;
       document.body.textContent = JSON.stringify(seen);
@@ -696,6 +759,9 @@ def test_the_page_works_in_a_browser(mixed: cfopt.Explanation, tmp_path: Path) -
     assert state["shown"] == ["proved-infeasible"]
     assert state["told"] == "1 of 5 tasks"
     assert state["open"] == 1
+    assert state["made"] == 1  # of five: the others are text until they are opened
+    assert state["large"] == 1
+    assert state["found"] == ["rejected"]  # found in words that were never shown
     assert state["wide"]
     # As it is written, the policy lets the page's own script run.
     untouched = _dump(tmp_path / "report.html", tmp_path)

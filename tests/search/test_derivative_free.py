@@ -238,3 +238,84 @@ def test_answers_behind_a_forest_are_nearly_as_near_as_the_nearest_of_all_cells(
         ratios += [found / least] if least > 0 else []
     assert len(ratios) >= 10
     assert np.median(ratios) <= 1.15
+
+
+@pytest.mark.parametrize(
+    ("features", "criterion"), [(40, "absolute"), (40, "epsilon"), (80, "absolute")]
+)
+def test_an_affine_function_of_many_features_is_answered_as_near_as_the_proved_optimum(
+    features: int, criterion: str
+) -> None:
+    """The function is a black box to the search; the same as a layer is explained exactly."""
+    layer = torch.nn.Linear(features, GRID.num_costs).double()
+    with torch.no_grad():
+        layer.weight.copy_(normal(GRID.num_costs, features, seed=4).abs() / features**0.5)
+        layer.bias.fill_(4.0)
+    weight, bias = (one.detach().numpy() for one in layer.parameters())
+    box = cfopt.Pipeline(lambda x: x @ weight.T + bias, GRID)
+    x0 = normal(4, features).numpy()
+    asked: cfopt.Criterion = cfopt.Epsilon(0.1)
+    if criterion == "absolute":
+        asked = cfopt.Absolute(box.decide(normal(4, features, seed=2).numpy()))
+    found = cfopt.explain(x0, box, asked)
+    best = cfopt.explain(x0, cfopt.Pipeline(layer, GRID), asked)
+    assert best.optimal.all()
+    assert found.valid.all()
+    assert (found.loss >= best.loss * (1 - 1e-3)).all()
+    assert (found.loss <= best.loss * 1.001).all()
+
+
+def test_models_of_costs_keep_to_whole_numbers_groups_and_one_way_features() -> None:
+    """A curved function of 20 features; the nearest by the list of all that may change."""
+    rng = np.random.default_rng(3)
+    weight = rng.uniform(size=(20, GRID.num_costs))
+    pipeline = cfopt.Pipeline(lambda x: 4 + np.logaddexp(0, x @ weight - 3), GRID)
+    features = cfopt.Features(
+        immutable=range(5, 20), integer=[0, 1], one_hot=[[2, 3, 4]], lower={0: 0, 1: 0}, upper=4
+    )
+    x0 = np.c_[np.zeros((3, 2)), np.eye(3), rng.normal(size=(3, 15))]
+    every = np.array([[a, b, *one] for a, b, one in product(range(5), range(5), np.eye(3))])
+    e = cfopt.explain(x0, pipeline, cfopt.Epsilon(0.02), features=features)
+    listed = GRID.decisions()
+    assert listed is not None
+    answered = 0
+    for row, home in enumerate(x0):
+        there = np.c_[every, np.tile(home[5:], (len(every), 1))]
+        costs = pipeline.costs(there).numpy()
+        lost = costs @ e.factual[row].numpy() >= 1.02 * (costs @ listed.numpy().T).min(1)
+        if not lost.any():
+            assert not e.valid[row]
+            continue
+        answered += 1
+        least = ((there[lost] - home) ** 2).sum(1).min()
+        assert float(e.loss[row]) == pytest.approx(least)
+    assert answered
+
+
+def test_a_row_depends_neither_on_the_others_nor_on_seeds_of_the_caller() -> None:
+    pipeline = cfopt.Pipeline(stumps(12, GRID.num_costs, count=200), GRID)
+    x0, state = normal(5, 12).numpy(), torch.get_rng_state()
+    wanted = pipeline.decide(normal(5, 12, seed=8).numpy())
+    search = cfopt.DerivativeFree(evaluations=800)
+    together = cfopt.explain(x0, pipeline, cfopt.Absolute(wanted), search=search)
+    for row in range(len(x0)):
+        alone = cfopt.explain(x0[row], pipeline, cfopt.Absolute(wanted[row]), search=search)
+        assert alone.x.dtype == torch.float64
+        assert torch.allclose(alone.x[0], together.x[row], atol=1e-6)  # rounding apart
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_costs_that_are_not_numbers_here_and_there_stop_nothing() -> None:
+    """Beyond 1 the function fails; the answer is before."""
+    weight = normal(6, 2, seed=1).abs().numpy()
+
+    def costs(x: Array) -> Array:
+        return np.where(x[:, :1] > 1, np.nan, x @ weight + [0.0, 0.3])
+
+    pipeline = cfopt.Pipeline(costs, Finite(np.eye(2)))
+    x0 = np.zeros((2, 6))
+    e = cfopt.explain(x0, pipeline, cfopt.Absolute([0.0, 1.0]))
+    assert e.valid.all()
+    slope = weight[:, 1] - weight[:, 0]
+    least = 0.3**2 / (slope @ slope)
+    assert (e.loss <= 1.01 * least).all()

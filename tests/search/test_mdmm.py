@@ -16,12 +16,7 @@ from cfopt.testing import SearchContract
 
 class TestMDMM(SearchContract):
     def search(self) -> Search:
-        return cfopt.MDMM(step=0.1, max_steps=700)
-
-
-class TestMDMMCountingAllSteps(SearchContract):
-    def search(self) -> Search:
-        return cfopt.MDMM(step=0.1, max_steps=700, counting=cfopt.Counting.ALL_STEPS)
+        return cfopt.MDMM(step=0.1, max_steps=400)
 
 
 def test_maximising_the_negative_gives_the_same_answers() -> None:
@@ -99,7 +94,7 @@ def test_the_two_ways_of_counting_can_be_told_apart(grid: cfopt.Pipeline) -> Non
 
 
 def test_no_trace_is_kept_unless_asked_for(grid: cfopt.Pipeline) -> None:
-    e = cfopt.explain(normal(2, 4), grid, cfopt.Epsilon(0.1), search=cfopt.MDMM(step=0.02))
+    e = cfopt.explain(normal(2, 4), grid, cfopt.Epsilon(0.1), search=cfopt.MDMM(max_steps=20))
     assert e.traces == ()
 
 

@@ -36,8 +36,8 @@ def deep() -> tuple[cfopt.Pipeline, torch.Tensor, torch.Tensor]:
         generator=generator,
     )
     pipeline = cfopt.Pipeline(predictor, data.problem)
-    x0 = contexts[600:640]
-    others = data.problem.solve(costs[640:680])
+    x0 = contexts[600:620]
+    others = data.problem.solve(costs[640:660])
     factual = pipeline.decide(x0)
     wanted = [
         next(y for y in others.roll(-i, 0) if (y != own).any()) for i, own in enumerate(factual)
@@ -50,10 +50,10 @@ def test_it_finds_more_and_nearer_answers_than_mdmm(kind: str, deep) -> None:
     pipeline, x0, wanted = deep
     criterion = cfopt.Absolute(wanted) if kind == "absolute" else cfopt.Epsilon(1.0)
     ours = cfopt.explain(x0, pipeline, criterion, search=cfopt.Sequential())
-    theirs = cfopt.explain(x0, pipeline, criterion, search=cfopt.MDMM(step=0.1, max_steps=3000))
+    theirs = cfopt.explain(x0, pipeline, criterion, search=cfopt.MDMM(step=0.1, max_steps=1000))
     assert ours.valid.sum() >= theirs.valid.sum()
     both = ours.valid & theirs.valid
-    assert both.sum() >= 20
+    assert both.sum() >= 10
     assert (ours.loss[both] <= theirs.loss[both] * 1.001).double().mean() >= 0.9
     assert ours.loss[both].mean() <= theirs.loss[both].mean()
 

@@ -13,6 +13,7 @@ import cfopt
 from cfopt.problems import Finite, GridShortestPath
 from cfopt.search import Refined
 from cfopt.search.dual_step import nearest_by_dual
+from cfopt.search.recorded import Recorded
 from cfopt.testing import SearchContract
 
 #: More than the sequential search takes.
@@ -187,8 +188,8 @@ def test_on_a_kink_it_ends_at_the_nearest_point(kind: str) -> None:
 @pytest.fixture(scope="module")
 def maps() -> tuple[cfopt.Pipeline, torch.Tensor, torch.Tensor]:
     """The shipped maps, with the best paths of others."""
-    t = cfopt.load_terrain(158)
-    return t.pipeline, t.maps[5:8], t.pipeline.decide(t.maps[155:158])
+    t = cfopt.load_terrain(157)
+    return t.pipeline, t.maps[5:7], t.pipeline.decide(t.maps[155:157])
 
 
 def test_shipped_maps_have_epsilon_answers_within_their_bounds(maps) -> None:
@@ -247,3 +248,31 @@ def test_where_the_costs_do_not_depend_on_the_context_it_ends_without_an_answer(
     )
     assert set(e.status) == {"best effort"}
     assert (e.steps < cfopt.Tangents().max_steps).all()
+
+
+def test_slopes_where_a_context_was_judged_need_no_other_forward_pass() -> None:
+    """And are those of a pass of their own; of contexts that were not judged there are none."""
+    calls: list[int] = []
+
+    class Counted(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            calls.append(len(x))
+            return torch.stack([x[:, 0] ** 2, (x[:, 0] * x[:, 1]).tanh()], 1)
+
+    recorded, x = Recorded(Counted()), normal(5, 2)
+    with torch.no_grad():
+        costs = recorded(x)
+    assert not costs.requires_grad
+    some = torch.tensor([1, 3, 4])
+    found = recorded.graph(x[some])
+    assert found is not None
+    leaf, graph, which = found
+    assert torch.equal(which, some)
+    (slope,) = torch.autograd.grad(graph[which].sum(), leaf)
+    assert calls == [5]
+    own = x.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(Counted()(own).sum(), own)
+    assert torch.allclose(slope[some], expected[some])
+    assert not slope[[0, 2]].any()
+    assert recorded.graph(x[some] + 1) is None
+    assert recorded.graph(x[[3, 1]]) is None

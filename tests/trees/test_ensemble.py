@@ -81,7 +81,7 @@ MODELS = {
 def at_and_beside(ensemble: TreeEnsemble, library: np.ndarray) -> np.ndarray:
     """Contexts in which a feature is at a threshold or next to it, in float32 and in float64."""
     rows = []
-    for f, thresholds in enumerate(ensemble.thresholds()):
+    for f, thresholds in enumerate(ensemble.thresholds):
         for t in thresholds[:: max(1, len(thresholds) // 25)]:
             single = np.float32(t)
             beside = [np.nextafter(single, np.float32(s * np.inf)) for s in (-1, 1)]
@@ -158,8 +158,6 @@ def test_files_hold_the_same_trees(tmp_path: Path) -> None:
 
 
 def test_what_is_not_a_sum_of_leaves_is_refused() -> None:
-    categories = np.concatenate([np.arange(300)[:, None] % 4, X], 1)
-    odd = Y[:, 0] + 9 * (categories[:, 0] % 2)
     zero = _lgbm(zero_as_missing=True).fit(np.where(np.abs(X) < 0.5, 0.0, X), Y[:, 0])
     refused = {
         "exponential": HistGradientBoostingRegressor(loss="poisson", max_iter=3).fit(X, Y[:, 1]),
@@ -167,10 +165,6 @@ def test_what_is_not_a_sum_of_leaves_is_refused() -> None:
         "Trees can be read": LinearRegression().fit(X, Y),
         "not fitted": RandomForestRegressor(),
         "got RandomForestClassifier": RandomForestClassifier(3).fit(X, Y[:, 0] > 5),
-        "categories": HistGradientBoostingRegressor(max_iter=3, categorical_features=[0]).fit(
-            categories, odd
-        ),
-        "split by categories": _lgbm().fit(categories, odd, categorical_feature=[0]),
         "zero_as_missing": zero,
         "missing=0": xgboost.XGBRegressor(n_estimators=3, missing=0.0).fit(X, Y),
         "linear_tree": _lgbm(linear_tree=True).fit(X, Y[:, 0]),

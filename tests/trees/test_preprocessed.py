@@ -134,7 +134,7 @@ def _beside(model: Any, predictor: Adapted) -> np.ndarray:
     known = X if columns is None else columns.encode(FRAME)
     grouped = [] if columns is None else [f for group in columns.layout.groups for f in group]
     rows = [known]
-    for f, thresholds in enumerate(ensemble.thresholds()):
+    for f, thresholds in enumerate(ensemble.thresholds):
         if f in grouped:
             continue
         values = [thresholds, *(np.nextafter(thresholds, s * np.inf) for s in (-1, 1))]
@@ -172,7 +172,10 @@ def test_what_moves_no_threshold_stays_a_function() -> None:
         # Zeros of a sparse matrix are missing values for XGBoost.
         make_pipeline(OneHotEncoder(), boosted).fit(FRAME[["kind"]], YF),
     ):
-        assert isinstance(as_predictor(model), Function)
+        served = as_predictor(model)
+        assert isinstance(served, Function)
+        assert "cannot be moved" in served.unread
+    assert not as_predictor(model.predict).unread
 
 
 def test_the_nearest_context_behind_preprocessing_is_that_of_brute_force() -> None:

@@ -58,7 +58,7 @@ def test_every_item_has_its_own_costs_at_thresholds_too(
     assert found.ensemble.num_features == 2
     assert (found.ensemble.targets < 0).all() == (most_values > 0)
     rows = [RNG.normal(size=(50, 2))]
-    for f, thresholds in enumerate(found.ensemble.thresholds()):
+    for f, thresholds in enumerate(found.ensemble.thresholds):
         for value in (thresholds, *(np.nextafter(thresholds, s * np.inf) for s in (-1, 1))):
             own = RNG.normal(size=(len(value), 2))
             own[:, f] = value

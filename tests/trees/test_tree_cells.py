@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -24,10 +25,11 @@ from cfopt.exact.tree_proof import Branch, TreeProof  # noqa: E402
 from cfopt.exact.tree_task import TreeTask  # noqa: E402
 from cfopt.exact.verify import recheck  # noqa: E402
 from cfopt.problems import Finite, GridShortestPath  # noqa: E402
-from cfopt.question.features import LinearLimit  # noqa: E402
 from cfopt.result.status import Status  # noqa: E402
 from cfopt.search import TreeCells  # noqa: E402
+from cfopt.search.tree_row import TreeRow  # noqa: E402
 from cfopt.trees.importers import read_ensemble  # noqa: E402
+from cfopt.trees.plain_check import plainly_proved  # noqa: E402
 from cfopt.trees.predictor import TreePredictor  # noqa: E402
 
 GRID = GridShortestPath(3, 3)
@@ -149,7 +151,7 @@ def _compare(
         origin = x[row].double().numpy()
         choices = [
             _choices(t, origin[f], dtype, (allowed or {}).get(f, Between()), f in whole)
-            for f, t in enumerate(ensemble.thresholds())
+            for f, t in enumerate(ensemble.thresholds)
         ]
         least = _brute_force(
             ensemble.predict, choices, origin,
@@ -294,9 +296,9 @@ def test_a_proof_that_was_tampered_with_is_rejected() -> None:
     task, proof, loss = _proved()
     branch = proof.branches[-1]
     boxes = branch.boxes
-    closed = np.flatnonzero((boxes.feature < 0) & (boxes.reason >= 0))
+    closed = np.flatnonzero((boxes.feature < 0) & (boxes.reason >= 0))[::5]
     lowered = 0
-    for node in closed:  # each box is said to be far away
+    for node in closed:  # a box is said to be far away
         reason = boxes.reason.copy()
         reason[node] = -1
         lowered += _bound(task, proof, replace(boxes, reason=reason)) < loss * (1 - 1e-6)
@@ -318,8 +320,47 @@ def test_a_proof_that_was_tampered_with_is_rejected() -> None:
 
 
 def _bound(task: Task, proof: TreeProof, boxes: Any) -> float:
+    """What is left of a proof with other boxes, by both checks."""
     branch = Branch(proof.branches[-1].cuts, boxes)
-    return float(recheck(task, [replace(proof, branches={-1: branch})]).bound[0])
+    changed = replace(proof, branches={-1: branch})
+    found = float(recheck(task, [changed]).bound[0])
+    assert changed.bound(TreeTask(task), 0, plainly_proved) == pytest.approx(found, rel=1e-12)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["forest", "a tree for each cost", "groups and whole numbers"])
+def test_the_plain_check_proves_what_the_compiled_one_proves(kind: str) -> None:
+    x, y = _data(4, 12, seed=25)
+    features = None
+    if kind == "groups and whole numbers":
+        x[:, 1:3] = np.eye(2)[(x[:, 1] > 0).astype(int)]
+        x[:, 3] = np.round(x[:, 3])
+        features = cfopt.Features(
+            names=list("abcd"), one_hot=[["b", "c"]], integer=["d"], lower=[-1, 0, 0, -3]
+        )
+    model: Any = RandomForestRegressor(6, max_depth=4, random_state=0)
+    if kind == "a tree for each cost":
+        model = xgboost.XGBRegressor(n_estimators=3, max_depth=3, n_jobs=1)
+    pipeline = cfopt.Pipeline(TreePredictor(read_ensemble(model.fit(x, y))), GRID)
+    contexts = torch.from_numpy(x[x[:, 0] > -1])
+    decided = pipeline.decide(contexts)
+    found = 0
+    for row, criterion in itertools.product(
+        range(3), (cfopt.Absolute(decided[30:31]), cfopt.Epsilon(0.2))
+    ):
+        bound = criterion.bind(1, decided[row : row + 1])
+        task = _task(contexts[row : row + 1], decided[row : row + 1], pipeline, bound)
+        if features is not None:
+            domain = cfopt.question.domain.Domain.of(features, task.space.origin)
+            task = replace(task, space=replace(task.space, domain=domain))
+        for progress in TreeCells().steps(task):
+            for proof in progress.finished.certificates:
+                tree_task = TreeTask(task)
+                compiled = proof.bound(tree_task, 0)
+                plain = proof.bound(tree_task, 0, plainly_proved)
+                assert plain == pytest.approx(compiled, rel=1e-12)
+                found += compiled > 0
+    assert found > 3
 
 
 def test_a_cut_of_a_decision_that_is_not_the_factual_one_proves_nothing_of_relative() -> None:
@@ -344,6 +385,32 @@ def test_references_are_starts_and_threads_change_nothing() -> None:
     assert "cells of trees" in chosen.method
 
 
+def test_answers_are_the_same_to_the_last_bit_whatever_the_number_of_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, x = _forest(p=4, seed=24, n_estimators=10, max_depth=4)
+    pipeline = cfopt.Pipeline(model, GRID)
+    contexts = torch.from_numpy(x)
+    wanted = cfopt.Absolute(pipeline.decide(contexts)[60:80])
+    monkeypatch.setattr("cfopt.search.tree_cells._QUICK", 0.0)
+    used = set()
+    judge = TreeRow.run
+
+    def noted(self: TreeRow, *given: Any) -> Any:
+        used.add(threading.get_ident())
+        return judge(self, *given)
+
+    monkeypatch.setattr(TreeRow, "run", noted)
+    alone, several = (
+        cfopt.explain(contexts[:20], pipeline, wanted, search=TreeCells(threads=n)) for n in (1, 4)
+    )
+    assert len(used) > 1
+    assert torch.equal(alone.x, several.x)
+    assert alone.message == several.message
+    assert torch.equal(alone.solves, several.solves)
+    assert torch.equal(alone.bound.nan_to_num(-1), several.bound.nan_to_num(-1))
+
+
 def test_a_time_limit_ends_with_a_bound_that_holds() -> None:
     model, x = _forest(p=6, seed=15, n_estimators=30, max_depth=5)
     pipeline = cfopt.Pipeline(TreePredictor(read_ensemble(model)), GRID)
@@ -361,17 +428,27 @@ def test_what_is_not_served_is_refused() -> None:
     model, x = _forest(seed=16)
     pipeline = cfopt.Pipeline(TreePredictor(read_ensemble(model)), GRID)
     contexts = torch.from_numpy(x)
-    limits = cfopt.Features(linear=[LinearLimit([1, 1, 1], upper=99)])
-    with pytest.raises(cfopt.InputError, match="weighted sums"):
-        cfopt.explain(
-            contexts[:1], pipeline, cfopt.Epsilon(0.1), search=TreeCells(), features=limits
-        )
     search = TreeCells(max_decisions=3)
     with pytest.raises(cfopt.InputError, match="more than 3"):
         cfopt.explain(contexts[:1], pipeline, cfopt.Epsilon(0.1), search=search)
     affine = cfopt.Pipeline(torch.nn.Linear(3, 12).double(), GRID)
     with pytest.raises(cfopt.InputError, match="not a tree ensemble"):
         cfopt.explain(contexts[:1], affine, cfopt.Epsilon(0.1), search=TreeCells())
+
+
+def test_regrets_without_a_list_of_decisions_are_found_without_a_proof_and_say_why() -> None:
+    model, x = _forest(seed=16)
+    listed = GRID.decisions().numpy()
+    unlisted = cfopt.problems.Oracle(lambda c: listed[(listed @ c).argmin()], 12, binary=True)
+    contexts = torch.from_numpy(x)
+    e = cfopt.explain(contexts[:2], cfopt.Pipeline(model, unlisted), cfopt.Epsilon(0.05))
+    exact = cfopt.explain(contexts[:2], cfopt.Pipeline(model, GRID), cfopt.Epsilon(0.05))
+    assert exact.optimal.all()
+    assert e.valid.all()
+    assert (e.loss >= exact.loss * (1 - 1e-9)).all()
+    assert e.bound.isnan().all()
+    why = "nothing is proved about nearer ones, since the decisions of Oracle are more than 2000"
+    assert all(why in message for message in e.message)
 
 
 @pytest.mark.parametrize("kind", ["forest", "xgboost", "one tree for all", "lightgbm"])

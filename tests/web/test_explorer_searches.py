@@ -29,8 +29,7 @@ def test_a_search_can_be_watched_and_cancelled(visit: Callable[..., Visit]) -> N
     here.explain()
     # It is the map itself that changes while the search runs.
     here.until("before => document.querySelector('#board canvas').toDataURL() !== before", before)
-    page.get_by_role("button", name="Cancel").click()
-    page.get_by_text("The search was cancelled").wait_for()
+    here.cancel()
     assert page.evaluate("document.querySelector('#board canvas').toDataURL()") == before
     assert page.locator("#result").is_hidden()
     here.server.until(lambda: here.server.searching() is None)
@@ -126,8 +125,7 @@ def test_a_cancelled_search_leaves_the_answer_before_it_and_its_address(
     here.explain()
     page.locator(".progress:visible", has_text="Searching").wait_for()
     assert page.url != address
-    page.get_by_role("button", name="Cancel").click()
-    page.get_by_text("The search was cancelled").wait_for()
+    here.cancel()
     assert here.answer() == answer
     assert page.url == address
 
@@ -147,8 +145,7 @@ def test_one_goes_on_from_the_exact_answer_and_back_to_it(visit: Callable[..., V
         here.explain()
     assert asked.value.post_data_json["context"] == {"task": task["id"]}
     page.wait_for_url("**/t/*")
-    page.get_by_role("button", name="Cancel").click()
-    page.get_by_text("The search was cancelled").wait_for()
+    here.cancel()
     page.go_back()
     assert here.answer() == answer
     assert page.url == address
@@ -159,7 +156,7 @@ def test_a_link_restores_the_question_its_locks_and_its_context(
 ) -> None:
     here, other = visit(), visit()
     page = here.open("/#grid")
-    page.get_by_label("or take the decision of").select_option(index=3)
+    here.wish_for_row(3)
     page.locator("#wanted-said", has_text="It would cost").wait_for()
     wanted = page.locator("#wanted-said").inner_text()
     page.get_by_label("rain, exactly").fill("1.25")

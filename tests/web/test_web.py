@@ -17,12 +17,14 @@ import torch
 from benchmarks.explorer import fault_of
 from PIL import Image
 from safetensors.torch import load_file
+from tests.datasets.test_flights import all_plans
 from tests.serving import Client, serving
 
 import cfopt
 from cfopt.app.config import read_config
 from cfopt.app.example import write_example
 from cfopt.app.job import load
+from cfopt.datasets import flights
 from cfopt.models.terrain import FOLDER, PREDICTOR, VAES, load_terrain
 from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack, Scene, TerrainShortestPath
 from cfopt.question.features import Features
@@ -51,7 +53,7 @@ def client(folder: Path) -> Iterator[Client]:
 
 def test_pipelines_are_listed_and_described(client: Client) -> None:
     listed = {one["name"]: one for one in client.get("/api/pipelines").json()}
-    assert list(listed) == ["own", "terrain", "grid", "knapsack"]
+    assert list(listed) == ["own", "terrain", "flights", "grid", "knapsack"]
     assert all(one["ready"] for one in listed.values())
     for name, one in listed.items():
         told = client.get(f"/api/pipelines/{name}").json()
@@ -163,7 +165,7 @@ def test_only_answers_that_are_there_can_be_gone_on_from(client: Client) -> None
 
 def test_the_description_names_all_that_is_answered(client: Client) -> None:
     schemas = client.get("/openapi.json").json()["components"]["schemas"]
-    for name in ("own", "terrain", "grid", "knapsack"):
+    for name in ("own", "terrain", "flights", "grid", "knapsack"):
         for model, path in (("Described", ""), ("Decided", "/contexts/0")):
             answer = client.get(f"/api/pipelines/{name}{path}").json()
             assert set(answer) <= set(schemas[model]["properties"])
@@ -194,6 +196,30 @@ def test_decisions_are_those_of_the_pipeline(client: Client, folder: Path) -> No
         assert answer["drawing"].startswith("<svg")
         assert "<use" not in answer["drawing"]
         assert "style=" not in answer["drawing"]
+
+
+def test_a_day_of_flights_is_decided_and_another_plan_explained(client: Client) -> None:
+    known, new = flights.load().split()
+    forest = flights.forest().fit(known.contexts.to_numpy(), known.delays.to_numpy())
+    described = client.get("/api/pipelines/flights").json()
+    row = new.contexts.index.get_loc("2013-06-12")
+    assert described["labels"][row] == "2013-06-12"
+    assert described["noun"] == "plan"
+    sliders = {one["name"]: one for one in described["features"]}
+    assert sliders["humidity at JFK (%)"]["upper"] == 100
+    assert sliders["wind at LGA (mph)"]["lower"] == 0
+    assert sliders["month"]["immutable"]
+    shown = client.get(f"/api/pipelines/flights/contexts/{row}").json()
+    plans = all_plans()
+    values = forest.predict(new.contexts.to_numpy()[[row]]) @ plans.T
+    assert shown["decision"] == plans[values.argmin()].tolist()
+    wanted = plans[values[0].argsort()[2]]
+    question = {"kind": "absolute", "alternative": wanted.tolist()}
+    task = client.explain(pipeline="flights", context={"row": row}, question=question)
+    assert task["status"] == "done", task
+    x = np.array(task["result"]["after"]["values"])
+    after = forest.predict(x[None]) @ plans.T
+    assert after[0, (plans == wanted).all(axis=1)][0] <= after.min() * (1 + 1e-6)
 
 
 def test_an_uploaded_image_is_made_to_fit(client: Client) -> None:
@@ -343,7 +369,7 @@ def test_the_page_and_its_reference_are_served(client: Client) -> None:
 
 
 def test_documents_are_json_without_infinities(client: Client) -> None:
-    for name in ("own", "terrain", "grid", "knapsack"):
+    for name in ("own", "terrain", "flights", "grid", "knapsack"):
         text = client.get(f"/api/pipelines/{name}/contexts/0").text
         json.loads(text, parse_constant=lambda name: pytest.fail(name))
 

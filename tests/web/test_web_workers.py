@@ -27,7 +27,9 @@ from cfopt.web.served import load_served
 from cfopt.web.tasks import SearchTask
 from cfopt.web.work import Work, sentence
 
-LIMITS = Limits(queue=3, search_seconds=30, live_seconds=1, grace_seconds=0.3, kept_tasks=12)
+LIMITS = Limits(
+    queue=3, search_seconds=30, live_seconds=1, grace_seconds=0.3, kept_tasks=12, unheard_seconds=60
+)
 WISH = {"kind": "absolute", "alternative": {"row": 1}}
 HANG, RAISE, EXIT, SLOW, FORK, RUN, LEAVE = range(1, 8)
 LIVE_HANG, LIVE_RAISE, LIVE_EXIT, LIVE_FORK, LIVE_LEAVE = range(10, 15)
@@ -81,7 +83,7 @@ def _next_one_works(client: Client) -> Iterator[None]:
 def test_a_worker_killed_in_the_middle_of_a_search_is_replaced(client: Client) -> None:
     before = client.searcher()["pid"]
     started = client.start(**fault(HANG))
-    client.until(lambda: client.searcher()["task"] == started["id"])
+    client.running(started)
     os.kill(client.searcher()["pid"], signal.SIGKILL)
     task = client.over(started)
     assert task["status"] == "failed"
@@ -183,7 +185,7 @@ def test_a_search_that_hangs_can_be_cancelled(client: Client) -> None:
 
 def test_what_is_stopped_by_the_system_is_killed(client: Client) -> None:
     started = client.start(**fault(SLOW))
-    client.until(lambda: client.searcher()["task"] == started["id"])
+    client.running(started)
     os.kill(client.searcher()["pid"], signal.SIGSTOP)
     client.delete(started["url"])
     assert client.task(started)["status"] == "cancelled"
@@ -366,11 +368,11 @@ def _command(*options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
 
 
 def _send(server: subprocess.Popen[str], sent: signal.Signals) -> None:
-    """End a server; Ctrl-C reaches all of its group."""
-    if sent is signal.SIGINT:
-        os.killpg(server.pid, sent)
-    else:
+    """End a server; Ctrl-C and service managers reach all of its group."""
+    if sent is signal.SIGKILL:
         server.send_signal(sent)
+    else:
+        os.killpg(server.pid, sent)
 
 
 def _family(pid: int) -> set[int]:

@@ -7,8 +7,6 @@ SPO+ throughout: `formula="text"` and `training="SPO+"`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +20,7 @@ from cfopt._typing import Array
 from cfopt.datasets import synthetic
 from cfopt.predictors import MSE, Loss, SPOPlus, fit, mlp
 from cfopt.problems import GridShortestPath, Knapsack
+from cfopt.running.threads import single_threaded
 from cfopt.storage import weights
 from cfopt_paper.job import Job, Report
 from cfopt_paper.study import Study
@@ -64,17 +63,6 @@ RECIPES = {
     "grid": Recipe(10, 5, 1000, 70, 3e-4, 10_000, 60, 0.1, 1.0),
     "knapsack": Recipe(5, 16, 5000, 30, 1e-3, 5000, 60, 0.01, 0.1),
 }
-
-
-@contextmanager
-def single_threaded() -> Iterator[None]:
-    """One thread of torch's: with matrices as small as these, several wait for one another."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 @dataclass(frozen=True)

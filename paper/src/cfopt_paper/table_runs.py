@@ -11,9 +11,10 @@ from torch import Tensor
 
 import cfopt
 from cfopt.errors import InputError
+from cfopt.running.threads import single_threaded
 from cfopt_paper.job import Job, Report
 from cfopt_paper.study import Study
-from cfopt_paper.table_models import TrainTable, single_threaded
+from cfopt_paper.table_models import TrainTable
 
 CRITERIA = ("relative", "absolute", "epsilon")
 SEARCHES = ("MDMM", "default")

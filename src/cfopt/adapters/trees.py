@@ -7,55 +7,79 @@ from importlib.util import find_spec
 from typing import Any
 
 from cfopt import registry
+from cfopt.adapters.frames import columns_of_trees
 from cfopt.adapters.preprocessed import ensemble_of
 from cfopt.adapters.scikit import inputs_of, own_predict
 from cfopt.adapters.structure import name_of
 from cfopt.errors import InputError
-from cfopt.pipeline import Adapted, Columns
+from cfopt.pipeline import Adapted, Columns, Function
+from cfopt.trees.categories import OneHot
 from cfopt.trees.importers import can_read, read_ensemble
 from cfopt.trees.predictor import TreePredictor
 
+#: Why trees behind other steps may not be an ensemble of the features.
+_UNMOVED = "their thresholds cannot be moved to before the other steps of the Pipeline"
+
 
 @registry.adapters.register
-def trees(model: Any) -> Adapted | None:
+def trees(model: Any) -> Adapted | Function | None:
     """A fitted tree ensemble, if treelite is there to read it and it is a sum of leaves.
 
     It may be the end of a scikit-learn Pipeline, or within another of its models, as long as every
-    number that trees compare is a monotone function of one feature. Verification asks the library
-    itself.
+    number that trees compare is a monotone function of one feature. Categories by which trees
+    split are numbers in arrays, or columns of a DataFrame. Verification asks the library itself.
     """
     if find_spec("treelite") is None:
         return None
+    columns = columns_of_trees(model) if can_read(model) else None
     try:
+        if columns is not None:
+            return _of_columns(model, columns)
         if name_of(model):
             return _of_scikit(model)
         if not can_read(model):
             return None
         ensemble = read_ensemble(model)
-    except InputError:  # it may still be served as a function
-        return None
-    columns = _columns(model)
-    if columns is not None and len(columns.layout.labels) != ensemble.num_features:
+    except InputError as error:
+        return _unread(model, columns, str(error).rstrip("."))
+    return Adapted(_own(model), TreePredictor(ensemble), type(model).__name__)
+
+
+def _of_columns(model: Any, columns: Columns) -> Adapted | None:
+    """A model that was fitted on DataFrames, whose columns and categories it knows itself."""
+    reading = OneHot(columns.layout.places) if columns.categories else None
+    ensemble = read_ensemble(model, reading)
+    if len(columns.layout.labels) != ensemble.num_features:
         return None
     return Adapted(_own(model), TreePredictor(ensemble), type(model).__name__, columns)
 
 
-def _of_scikit(model: Any) -> Adapted | None:
+def _of_scikit(model: Any) -> Adapted | Function | None:
     if not hasattr(model, "n_features_in_"):
         return None
     inputs = inputs_of(model)
     ensemble = ensemble_of(model, inputs)
     if ensemble is None:
-        return None
+        behind_steps = type(model).__name__ == "Pipeline" and can_read(model.steps[-1][1])
+        return _unread(model, None, _UNMOVED) if behind_steps else None
     own = own_predict(model, inputs)
     return Adapted(own, TreePredictor(ensemble), type(model).__name__, inputs.columns)
 
 
-def _columns(model: Any) -> Columns | None:
-    """The columns of the DataFrames that a model of XGBoost was fitted on, if it was."""
-    if type(model).__module__.startswith("xgboost") and hasattr(model, "feature_names_in_"):
-        return Columns([str(name) for name in model.feature_names_in_], {})
-    return None
+def _unread(model: Any, columns: Columns | None, why: str) -> Function | None:
+    """A model whose trees cannot be read as a function, which says why; None if it is not fitted.
+
+    Arguments:
+        model: the model.
+        columns: those of the DataFrames that it was fitted on, if it knows them itself.
+        why: what is said of answers, about which nothing is proved.
+    """
+    if columns is not None or not name_of(model):
+        return Function(_own(model), columns, unread=why)
+    if not hasattr(model, "n_features_in_"):
+        return None
+    inputs = inputs_of(model)
+    return Function(own_predict(model, inputs), inputs.columns, unread=why)
 
 
 def _own(model: Any) -> Callable[[Any], Any]:

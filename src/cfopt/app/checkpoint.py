@@ -15,7 +15,7 @@ from cfopt.app.job import Job
 from cfopt.engine.latent import Codes
 from cfopt.errors import CfoptError, InputError
 from cfopt.result.explanation import Explanation
-from cfopt.result.json import clash_from_dict, clash_to_dict
+from cfopt.result.json import clash_from_dict, clash_to_dict, from_dict, to_dict
 from cfopt.result.status import Status
 from cfopt.storage import weights
 
@@ -28,8 +28,12 @@ def write_part(path: Path, part: Explanation, seconds: float) -> None:
         part: the rows.
         seconds: the time that they took.
     """
-    tensors, about = _split(part)
+    tensors, about = _split(replace(part, prices=None))
     about |= {"clash": [clash_to_dict(clash) for clash in part.clash], "seconds": seconds}
+    if part.options is not None:
+        about["options"] = [to_dict(options) for options in part.options]
+    if part.prices is not None:
+        about["prices"] = to_dict(part.prices)
     weights.write(path, tensors, about)
 
 
@@ -44,7 +48,7 @@ def _split(part: Batch, prefix: str = "") -> tuple[dict[str, Tensor], dict[str, 
         elif isinstance(value, Batch):
             inner, said = _split(value, f"{prefix}{name}.")
             tensors, about = tensors | inner, about | said
-        elif name in ("status", "message", "method"):
+        elif name in ("status", "message", "method", "radius_kind"):
             about[prefix + name] = [str(entry) for entry in value]
     return tensors, about
 
@@ -76,6 +80,9 @@ def read_part(path: Path, work: Job, rows: range) -> tuple[Explanation, float]:
             method=tuple(about["method"]),
             clash=tuple(clash_from_dict(clash) for clash in about["clash"]),
             latent=Codes(**codes) if codes else None,
+            radius_kind=tuple(about["radius_kind"]),
+            options=_options(about.get("options"), work),
+            prices=from_dict(about["prices"], work.pipeline.problem) if "prices" in about else None,
             **_shared(work, rows, _own(tensors, "asked.criterion.")),
         )
         return part, float(about["seconds"])
@@ -83,6 +90,12 @@ def read_part(path: Path, work: Job, rows: range) -> tuple[Explanation, float]:
         raise InputError(
             f"The rows in {path} cannot be read: {error}. Delete it to compute them again."
         ) from error
+
+
+def _options(content: list[Any] | None, work: Job) -> tuple[Explanation, ...] | None:
+    if content is None:
+        return None
+    return tuple(from_dict(options, work.pipeline.problem) for options in content)
 
 
 def each_alone(
@@ -120,8 +133,8 @@ def _failed_row(work: Job, row: int, reason: str) -> Explanation:
         latent = Codes(code, code, torch.full_like(x, torch.nan), decision)
     rows = range(row, row + 1)
     criterion = work.question.criterion[torch.tensor([row])]
-    asked = {name: getattr(criterion, name).to(x) for name in criterion.row_fields()}
-    return Explanation(
+    asked = {name: values.to(x) for name, values in criterion.row_values().items()}
+    failed = Explanation(
         x0=x,
         x=x,
         loss=nothing,
@@ -132,6 +145,7 @@ def _failed_row(work: Job, row: int, reason: str) -> Explanation:
         solves=none,
         passes=none,
         factual=decision,
+        wanted=asked.get("alternative", decision),
         decision=decision,
         costs_before=costs,
         costs=costs,
@@ -142,6 +156,7 @@ def _failed_row(work: Job, row: int, reason: str) -> Explanation:
         latent=latent,
         **_shared(work, rows, asked),
     )
+    return failed if work.question.options == 1 else replace(failed, options=(failed,))
 
 
 def _shared(work: Job, rows: range, asked: dict[str, Tensor]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,15 +14,20 @@ from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo
 
 from cfopt import registry
 from cfopt.app.features import read_features
+from cfopt.app.files import read_toml
 from cfopt.app.schema import Table, TableError, build, kind_of, member, settings_of
 from cfopt.app.trust import Trust
 from cfopt.errors import InputError
+from cfopt.problems.foil import WISHES, Foil, foil_of
 from cfopt.question import Criterion
 from cfopt.question.features import Features
 from cfopt.question.plausibility import Plausibility
-from cfopt.question.proximity import L2, Proximity
+from cfopt.question.proximity import L1, L2, Proximity
+from cfopt.question.robustness import Robustness
 from cfopt.search import Auto, Search
 
+#: Where alternatives may come from.
+_PLACES = ("alternatives", "decision_of_row", "optimum_of_row")
 #: No result depends on these.
 _IRRELEVANT = ("title", "output", "training")
 
@@ -55,11 +59,22 @@ class ModelSource(Table):
         return self.built or str(self.kind)
 
 
+class ItemSource(Table):
+    """A table with a row for each item, and which of its columns a model of one cost reads."""
+
+    file: File
+    columns: list[str] | None = None
+
+
 class PredictorSource(ModelSource):
-    """Where the predictor comes from, and whether its owner declares it to be affine."""
+    """Where the predictor comes from, and whether its owner declares it to be affine.
+
+    With items, the model predicts the cost of one of them.
+    """
 
     file: File | None = None
     archive: File | None = None
+    items: ItemSource | None = None
     affine: bool = False
     one_of: ClassVar[tuple[str, ...]] = ("kind", "class", "file", "archive")
 
@@ -70,8 +85,15 @@ class PredictorSource(ModelSource):
 
 
 class GenerativeSource(ModelSource):
-    """Where the generative model comes from, and what its codes should be like."""
+    """Where the generative model comes from, and what its codes should be like.
 
+    Arguments:
+        anchored: the squared change beyond which a detail of the context is the model's own; what
+            changes less keeps its details. Left out, all of an answer is as the model draws it.
+        plausibility: what codes should be like.
+    """
+
+    anchored: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     plausibility: Annotated[
         Plausibility | None, PlainValidator(partial(build, registry.plausibilities, None))
     ] = None
@@ -110,6 +132,12 @@ class ReferenceSource(Table):
     """A file of known contexts."""
 
     file: File
+
+
+class PricesSource(Table):
+    """How changes of the costs are measured, where these are asked about besides."""
+
+    proximity: Annotated[Proximity, PlainValidator(partial(build, registry.proximities, L1))] = L1()
 
 
 class Run(Table):
@@ -154,25 +182,38 @@ class CriterionSource(Table):
 
     Arguments:
         margin: the fraction by which it must hold.
+        options: how many answers that differ in kind each row gets, at most.
         alternatives: a file of decisions.
         decision_of_row: rows whose decisions are the alternatives: one for all, or one each.
         optimum_of_row: rows whose true optima are the alternatives; "own" gives each row its own.
         costs: the file of true costs.
+        uses, avoids, at_least, at_most, conditions: in place of alternatives, a wish.
     """
 
     margin: float = 0.0
+    options: int = Field(default=1, ge=1)
     alternatives: File | None = None
     decision_of_row: Any = None
     optimum_of_row: Any = None
     costs: File | None = None
+    uses: Any = None
+    avoids: Any = None
+    at_least: Any = None
+    at_most: Any = None
+    conditions: Any = None
     #: What is asked for.
     target: ClassVar[type[Criterion]]
 
     @classmethod
     def known_keys(cls) -> list[str]:
         """The keys that it may have: without an alternative, none that says where it is."""
-        hidden = () if cls.target.contrasts else (*cls.one_of, "costs")
+        hidden = () if cls.target.contrasts else (*_PLACES, "costs", *WISHES)
         return [key for key in super().known_keys() if key not in hidden]
+
+    def wish(self) -> Foil | None:
+        """The wish, if there is one in place of alternatives."""
+        given = {key: value for key in WISHES if (value := getattr(self, key)) is not None}
+        return foil_of(given) if given else None
 
     @classmethod
     def of(cls, given: Any, info: ValidationInfo) -> CriterionSource | None:
@@ -182,7 +223,15 @@ class CriterionSource(Table):
             return None
         if not (isinstance(kind, type) and issubclass(kind, Criterion)):
             raise TableError(f"{given['class']!r} is not a criterion.")
-        read: CriterionSource = _criterion_table(kind).read(given, info.context)
+        wished = kind.contrasts and any(key in given for key in WISHES)
+        read: CriterionSource = _criterion_table(kind, wished).read(given, info.context)
+        named = [key for key in _PLACES if key in given]
+        if wished and named:
+            raise TableError(f"a wish and {named[0]} exclude each other: give one of them.")
+        try:
+            read.wish()
+        except InputError as error:
+            raise TableError(str(error)) from error
         if (read.costs is None) is not (read.optimum_of_row is None):
             raise TableError("costs and optimum_of_row belong together: give both, or neither.")
         return read
@@ -194,8 +243,8 @@ class CriterionSource(Table):
 
 
 @cache
-def _criterion_table(kind: type[Criterion]) -> Any:
-    places = ("alternatives", "decision_of_row", "optimum_of_row") if kind.contrasts else ()
+def _criterion_table(kind: type[Criterion], wished: bool) -> Any:
+    places = _PLACES if kind.contrasts and not wished else ()
     own = {"target": kind, "one_of": places, "__module__": __name__}
     return settings_of(kind, kind.row_fields(), type("_Source", (CriterionSource,), own))
 
@@ -209,6 +258,8 @@ class Tables(Table):
         features, proximity, search: the objects of these names.
         generative: a model of plausible contexts, if any.
         reference: a file of known contexts, if any.
+        robust: what answers have to stand up to, if anything.
+        prices: that costs are asked about besides, if they are.
         run, output: the size of batches, and where results go.
         training: the settings of `cfopt train`.
     """
@@ -223,6 +274,10 @@ class Tables(Table):
     search: Annotated[Search, PlainValidator(partial(build, registry.searches, Auto))] = Auto()
     generative: GenerativeSource | None = None
     reference: ReferenceSource | None = None
+    robust: Annotated[
+        Robustness | None, PlainValidator(partial(build, registry.robustness, None))
+    ] = None
+    prices: PricesSource | None = None
     run: Run = Run()
     output: Output = Output()
     training: TrainingSource = TrainingSource()
@@ -278,7 +333,7 @@ def read_config(path: Path, trusted: bool | None = False) -> Config:
         path: the file to read.
         trusted: whether classes that can execute code may be used; None to ignore them.
     """
-    content = _read_toml(path)
+    content = read_toml(path)
     trust = Trust(bool(trusted), path.parent)
     context = {"folder": path.parent, "trust": None if trusted is None else trust}
     try:
@@ -287,14 +342,3 @@ def read_config(path: Path, trusted: bool | None = False) -> Config:
         place = f"{path}, [{'.'.join(mistake.within)}]" if mistake.within else str(path)
         raise InputError(f"{place}: {mistake}") from mistake
     return Config(path, trust, tables, content)
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise InputError(f"There is no configuration {path}. `cfopt init` writes an example.")
-    try:
-        # Some editors begin a file with a mark of its encoding.
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    # Beside its own errors: numbers with too many digits, tables within tables without end.
-    except (ValueError, RecursionError, OSError) as error:
-        raise InputError(f"{path} is not a TOML file: {error}.") from error

@@ -1,4 +1,4 @@
-"""The demonstration: explain routes across a map, naively and plausibly, in three ways."""
+"""The demonstration: routes across a map, naively and plausibly, in three ways; a real day."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from torch import Tensor
 
 import cfopt
 from cfopt import metrics
+from cfopt.app.demo_flights import explain_day
 from cfopt.models.terrain import TerrainModels, load_terrain
 from cfopt.plots import plot_gallery, plot_naive_and_plausible
+from cfopt.running.threads import single_threaded
 
 #: How strongly codes are drawn to the sphere of typical ones: the paper's choice.
 _BETA = 10.0
@@ -26,7 +28,7 @@ _COLUMNS = (
 
 
 def run(folder: Path, console: Console, maps: int = 6) -> None:
-    """Explain the shipped pipeline's decisions for a few maps, and draw the results.
+    """Explain the shipped pipeline's decisions for a few maps and for one day, with pictures.
 
     Arguments:
         folder: where pictures, data and the summary go.
@@ -36,17 +38,17 @@ def run(folder: Path, console: Console, maps: int = 6) -> None:
     start = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
     models = load_terrain(40)
-    x0, donors = models.maps[:maps], models.maps[20 : 20 + maps]
+    x0, references = models.maps[:maps], models.maps[20 : 20 + maps]
     # What a planner might ask: why not the way that is best on another map?
-    wanted = models.pipeline.decide(donors)
+    wanted = models.pipeline.decide(references)
     questions = {
         "relative": cfopt.Relative(wanted),
         "absolute": cfopt.Absolute(wanted),
         "epsilon": cfopt.Epsilon(0.3),
     }
-    with Progress(*_COLUMNS, console=console) as bars:
+    with single_threaded(), Progress(*_COLUMNS, console=console) as bars:
         answers = {
-            name: _explain(bars, name, models, x0, question, donors)
+            name: _explain(bars, name, models, x0, question, references)
             for name, question in questions.items()
         }
         bar = bars.add_task("Naive search among pixels (absolute)", total=1)
@@ -60,6 +62,7 @@ def run(folder: Path, console: Console, maps: int = 6) -> None:
         report.append(f"## {name}\n{explanation.summary()}\n")
     plot_gallery(answers["absolute"], folder / "gallery.png")
     plot_naive_and_plausible(naive[shown], answers["absolute"][shown], folder / "naive.png")
+    report.append(explain_day(folder))
     report.append(f"All of this took {time.perf_counter() - start:.0f} seconds.")
     text = "\n".join(report)
     (folder / "summary.txt").write_text(text + "\n", encoding="utf-8")
@@ -73,7 +76,7 @@ def _explain(
     models: TerrainModels,
     x0: Tensor,
     criterion: cfopt.Criterion,
-    donors: Tensor,
+    references: Tensor,
 ) -> cfopt.Explanation:
     bar = bars.add_task(f"Explaining {len(x0)} maps ({name})", total=len(x0))
     explanation = cfopt.explain(
@@ -82,7 +85,7 @@ def _explain(
         criterion,
         generative=models.generative,
         plausibility=cfopt.Sphere(_BETA),
-        reference=donors,
+        reference=references,
         on_progress=lambda p: bars.update(bar, completed=p.total - p.running),
     )
     bars.update(bar, completed=len(x0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from cfopt.app.checkpoint import read_part
@@ -13,16 +14,31 @@ from cfopt.question.domain import Domain
 from cfopt.result.explanation import Explanation
 from cfopt.result.status import Status
 from cfopt.running.folder import check_claim
+from cfopt.running.threads import suited_threads
 
 
-def plan(work: Job, folder: Path) -> list[str]:
+@dataclass(frozen=True)
+class Plan:
+    """What a run would do.
+
+    Arguments:
+        lines: the same in words.
+        answerable: whether some row would not be rejected, as far as that is known beforehand.
+    """
+
+    lines: list[str]
+    answerable: bool
+
+
+def plan(work: Job, folder: Path) -> Plan:
     """Check everything and say what a run would do; nothing is written.
 
     Arguments:
         work: what to explain.
         folder: where the results go.
     """
-    tried = try_out(work)
+    with suited_threads(work.pipeline):
+        tried = try_out(work)
     check_claim(folder, work.settings, kind=KIND, room=room_for(work))
     finished = [rows for rows in work.batches if part_file(folder, rows).exists()]
     for rows in finished:  # a damaged one is reported
@@ -47,11 +63,13 @@ def plan(work: Job, folder: Path) -> list[str]:
         f"{max(map(len, work.batches))}{f' ({done} are already done)' if done else ''}, and write "
         f"explanations.parquet, explanations.json, pictures and report.html to {folder}."
     )
-    return [*lines, _verdict(work, tried)]
-
-
-def _verdict(work: Job, tried: Explanation) -> str:
     rejected = _rejected(work, tried)
+    lines.append(_verdict(work, tried, rejected))
+    # Where all that were tried are rejected, nothing speaks for the others.
+    return Plan(lines, not all(row in rejected for row in range(len(tried))))
+
+
+def _verdict(work: Job, tried: Explanation, rejected: dict[int, str]) -> str:
     if not rejected:
         return (
             f"Everything that can be checked beforehand is in order (the pipeline was tried on "
@@ -67,7 +85,7 @@ def _verdict(work: Job, tried: Explanation) -> str:
 
 def _rejected(work: Job, tried: Explanation) -> dict[int, str]:
     """Rows that will be rejected, and why: all with bad contexts, and some of those tried."""
-    x, finite = work.contexts.x, work.contexts.finite.tolist()
+    x = work.contexts.x
     domain = Domain.of(work.contexts.features, x)
     faults = [""] * len(x) if domain is None else domain.faults(x)
     rejected = {
@@ -75,9 +93,7 @@ def _rejected(work: Job, tried: Explanation) -> dict[int, str]:
         for row, fault in enumerate(faults)
         if fault
     }
-    rejected |= {
-        row: "the context has values that are not finite" for row, ok in enumerate(finite) if not ok
-    }
+    rejected |= work.contexts.not_finite()
     return rejected | {
         row: tried.message[row]
         for row, status in enumerate(tried.status)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import cfopt
-from cfopt.models.terrain import FOLDER
 
+#: That of `cfopt.models.terrain`, which is not imported: it would load torch.
+FOLDER = Path(cfopt.__file__).parent / "models" / "terrain"
 _LIBRARIES = ("torch", "numpy", "scipy", "pandas", "pyarrow", "safetensors")
 _SOLVERS = {
     "highspy": "HiGHS: linear and mixed-integer models",

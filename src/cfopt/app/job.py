@@ -25,6 +25,8 @@ from cfopt.errors import InputError, PredictorError
 from cfopt.pipeline import Pipeline
 from cfopt.pipeline.contexts import Contexts
 from cfopt.question import Question
+from cfopt.question.prices import Prices
+from cfopt.question.robustness import Robustness
 from cfopt.result.explanation import Explanation
 from cfopt.search import Auto
 from cfopt.search.dry_run import DryRun
@@ -160,6 +162,9 @@ def load(config: Config) -> Job:
         generative,
         reference,
         tables.run.time_limit,
+        options=tables.criterion.options,
+        robust=_robust(config),
+        prices=None if tables.prices is None else Prices(tables.prices.proximity),
     )
     return Job(
         config,
@@ -171,12 +176,25 @@ def load(config: Config) -> Job:
     )
 
 
+def _robust(config: Config) -> Robustness | None:
+    """What answers have to stand up to; models are not read from files."""
+    robust = config.tables.robust
+    if robust is not None and robust.ball is None:
+        with config.at("robust"):
+            raise InputError(
+                f"{type(robust).__name__} needs models, which a configuration does not load; use "
+                'kind = "Ball" here, or explain(robust=...) in Python.'
+            )
+    return robust
+
+
 def _settings(config: Config) -> dict[str, Any]:
     """What was asked for, and digests of all files and classes that it names."""
     tables = config.tables
     asked, problem, predictor = tables.criterion, tables.problem, tables.predictor
     files = [tables.contexts.file, asked.alternatives, asked.costs, problem.file]
     files += [predictor.weights, predictor.file, predictor.archive]
+    files += [predictor.items.file] if predictor.items is not None else []
     files += [tables.generative.weights] if tables.generative is not None else []
     files += [tables.reference.file] if tables.reference is not None else []
     files += [config.path.parent / name for name in _named_files(problem.arguments)]

@@ -5,20 +5,32 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from pickle import UnpicklingError
+from typing import Any, TypeVar
 
+import pandas as pd
 import torch
 from torch import Tensor, nn
 
 from cfopt import registry
-from cfopt.app.config import ModelSource, PredictorSource, ProblemSource
+from cfopt.app.config import (
+    GenerativeSource,
+    ItemSource,
+    ModelSource,
+    PredictorSource,
+    ProblemSource,
+)
 from cfopt.app.model_files import load_model
-from cfopt.app.tables import read_argument
+from cfopt.app.tables import pick, read_argument, read_table
 from cfopt.app.trust import Trust, is_known
 from cfopt.errors import InputError
 from cfopt.exact.affine import Affine
+from cfopt.generative.anchored import Anchored
 from cfopt.generative.protocol import GenerativeModel, check_attributes
+from cfopt.names import nearest
+from cfopt.pipeline import PerItem
 from cfopt.pipeline.adapted import as_predictor
 from cfopt.problems import MILP, Problem, PyEPOProblem
 from cfopt.registry import Registry
@@ -34,7 +46,8 @@ def build_predictor(
     """The predictor, in eval mode, with its weights.
 
     Arguments:
-        source: class, arguments and weights, a file of the model's library, or an archive.
+        source: class, arguments and weights, a file of the model's library, or an archive; and
+            the items, if it is a model of one cost.
         trust: decides whether classes and files that can execute code are allowed.
         with_weights: False for a model that is still to be trained.
     """
@@ -49,22 +62,34 @@ def build_predictor(
         predictor = as_predictor(model)
     except InputError as error:
         raise InputError(f"{source.name!r}: {error}") from error
-    return Affine(predictor) if source.affine else predictor
+    predictor = Affine(predictor) if source.affine else predictor
+    return predictor if source.items is None else PerItem(predictor, _items(source.items))
+
+
+def _items(source: ItemSource) -> Any:
+    """What is known of each item: the columns of a table, or an array."""
+    table = read_table(source.file)
+    if source.columns is None:
+        return table
+    if not isinstance(table, pd.DataFrame):
+        raise InputError(f"{source.file} has no columns that could be picked by name.")
+    return pick(table, source.columns, source.file)
 
 
 def build_generative(
-    source: ModelSource, trust: Trust, *, with_weights: bool = True
+    source: GenerativeSource, trust: Trust, *, with_weights: bool = True
 ) -> GenerativeModel:
     """A generative model: a module in eval mode with its weights, or anything that is one.
 
     Arguments:
-        source: class, arguments and weights.
+        source: class, arguments and weights, and whether details are kept.
         trust: decides whether classes and files that can execute code are allowed.
         with_weights: False for a model that is still to be trained.
     """
-    model = _build(registry.generative_models, source, trust, with_weights)
-    check_attributes(model)
-    return cast(GenerativeModel, model)
+    model = check_attributes(_build(registry.generative_models, source, trust, with_weights))
+    if source.anchored is None or not with_weights:
+        return model
+    return Anchored(model, source.anchored).eval()
 
 
 def _build(known: Registry, source: ModelSource, trust: Trust, with_weights: bool) -> Any:
@@ -136,6 +161,11 @@ def _tensors(path: Path, trust: Trust) -> dict[str, Tensor]:
     )
     try:
         content: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except UnpicklingError as error:  # whose message advises to load the file unsafely
+        raise InputError(
+            f"{path} is not a file of tensors alone, and cfopt reads nothing else. Save "
+            "model.state_dict() with safetensors.torch.save_file."
+        ) from error
     # Any: a damaged file may raise anything.
     except Exception as error:
         raise InputError(f"{path} holds no state dict: {_line(error)}") from error
@@ -206,6 +236,9 @@ def _call(
         name: what it is called in messages.
         written: its arguments as they were written; they are passed unless others are given.
     """
+    unknown = _unknown_argument(built, written)
+    if unknown:
+        raise InputError(f"{name}: {unknown}")
     try:
         return built(*first, **(given or written))
     except InputError:
@@ -216,6 +249,20 @@ def _call(
         raise InputError(
             f"{name} cannot be built with {dict(written)!r:.120}: {_line(error)}"
         ) from error
+
+
+def _unknown_argument(built: Callable[..., Any], written: Mapping[str, Any]) -> str:
+    """What to say of an argument that a class or function does not take, or ""."""
+    try:
+        parameters = signature(built).parameters.values()
+    except (TypeError, ValueError):
+        return ""  # it does not say what it takes
+    if not parameters or any(one.kind is Parameter.VAR_KEYWORD for one in parameters):
+        return ""
+    by_name = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    known = [one.name for one in parameters if one.kind in by_name]
+    unknown = [argument for argument in written if argument not in known]
+    return nearest("argument", unknown[0], known) if unknown else ""
 
 
 def _check_file(path: Path) -> None:

@@ -20,7 +20,7 @@ from cfopt.question import Criterion
 def build_criterion(
     source: CriterionSource, pipeline: Pipeline, contexts: Tensor, rows: list[int]
 ) -> Criterion:
-    """The criterion of the chosen rows, with its alternatives.
+    """The criterion of the chosen rows, with its alternatives or its wish.
 
     Arguments:
         source: its name, and where its alternatives come from.
@@ -29,8 +29,10 @@ def build_criterion(
         rows: the rows that are explained.
     """
     kind = source.target
-    wanted = _alternatives(source, pipeline, contexts, rows) if kind.contrasts else None
-    return kind.of(source.settings, wanted)
+    wish = source.wish()
+    if wish is not None or not kind.contrasts:
+        return kind.of(source.settings, wish).asked_of(pipeline.problem)
+    return kind.of(source.settings, _alternatives(source, pipeline, contexts, rows))
 
 
 def _alternatives(

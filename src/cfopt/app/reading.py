@@ -14,7 +14,7 @@ from cfopt.app.tables import check_numbers, read_table, select
 from cfopt.errors import InputError
 from cfopt.generative.protocol import GenerativeModel
 from cfopt.names import nearest
-from cfopt.pipeline import Pipeline
+from cfopt.pipeline import Columns, Pipeline
 from cfopt.pipeline.contexts import Contexts
 from cfopt.question.features import Features
 
@@ -38,7 +38,7 @@ def read_contexts(
     """
     shape = getattr(generative, "context_shape", None)
     try:
-        table, labels, notes = _table(source.file, features, source.label)
+        table, labels, notes = _table(source.file, features, pipeline, source.label)
         return Contexts.of(table, pipeline, features, shape=shape), labels, notes
     except InputError as error:
         raise InputError(_with_file(source.file, error)) from error
@@ -53,7 +53,7 @@ def read_more(source: ReferenceSource, like: Contexts, pipeline: Pipeline) -> Te
         pipeline: the pipeline that reads them.
     """
     try:
-        return like.alike(_table(source.file, like.features, None)[0], pipeline)
+        return like.alike(_table(source.file, like.features, pipeline)[0], pipeline)
     except InputError as error:
         raise InputError(_with_file(source.file, error)) from error
 
@@ -63,8 +63,13 @@ def _with_file(path: Path, error: InputError) -> str:
     return said if str(path) in said else f"{path}: {said}"
 
 
-def _table(path: Path, features: Features, label: str | None) -> tuple[Any, list[Any], list[str]]:
-    """Contexts of a file, what rows are called, and what was left out."""
+def _table(
+    path: Path, features: Features, pipeline: Pipeline, label: str | None = None
+) -> tuple[Any, list[Any], list[str]]:
+    """Contexts of a file, what rows are called, and what was left out.
+
+    A model that knows its columns, and the values of categories among them, is asked for these.
+    """
     table = read_table(path)
     if isinstance(table, np.ndarray):
         if label is not None:
@@ -75,8 +80,11 @@ def _table(path: Path, features: Features, label: str | None) -> tuple[Any, list
     if label is not None:
         labels = _labels(table, label, path)
         table = table.drop(columns=label)
+    known: Columns | None = getattr(pipeline.predictor, "columns", None)
     names = None if features.names is None else tuple(features.names)
-    picked = select(table, names, path, features.categories)
+    names = tuple(known.names) if names is None and known is not None else names
+    categories = {*features.categories, *(known.categories if known is not None else ())}
+    picked = select(table, names, path, categories)
     left = [str(column) for column in table.columns if str(column) not in picked.columns]
     notes = [f"{path.name}: left out, not a feature: {', '.join(left)}"] if left else []
     return picked, labels, notes

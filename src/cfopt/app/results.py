@@ -74,11 +74,11 @@ def _write_pictures(explanation: Explanation, most: int, folder: Path) -> Iterat
 
 
 def to_parquet(explanation: Explanation) -> bytes:
-    """One row for each context, with its decisions as lists.
+    """One row for each context, or for each of its options, with its decisions as lists.
 
     Contexts have a column for each feature before and after; large ones are lists as well.
     """
-    e = explanation
+    e = explanation.every_option()
     if e.x[0].numel() <= _COLUMNS:
         table = e.to_dataframe()
     else:
@@ -88,6 +88,8 @@ def to_parquet(explanation: Explanation) -> bytes:
         table["distance"] = e.distance.tolist()
         table["before"] = e.x0.flatten(1).tolist()
         table["after"] = e.x.flatten(1).tolist()
+    if explanation.options is not None:
+        table.insert(0, "option", [k + 1 for one in explanation.options for k in range(len(one))])
     for name in ("factual", "alternative", "decision"):
         table[name] = getattr(e, name).double().tolist()
     data = io.BytesIO()

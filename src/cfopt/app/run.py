@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from cfopt._remedy import remedies
 from cfopt.app.checkpoint import each_alone, read_part, write_part
 from cfopt.app.config import Config
 from cfopt.app.job import Job, placed
@@ -17,6 +18,7 @@ from cfopt.errors import InputError, StorageError
 from cfopt.result.explanation import Explanation
 from cfopt.running.folder import claim
 from cfopt.running.pace import Display, Pace, duration
+from cfopt.running.threads import suited_threads
 
 KIND = "a run of cfopt explain"
 #: Bytes that results may take, for each number in them: parts, Parquet, JSON and report.
@@ -37,9 +39,10 @@ def run(work: Job, folder: Path, console: Console) -> Explanation:
         folder: where everything is written; one that holds another run is refused.
         console: where to show progress: a bar in a terminal, else lines.
     """
-    try_out(work)
-    claim(folder, work.settings, kind=KIND, room=room_for(work))
-    return _Run(work, folder, console).go()
+    with suited_threads(work.pipeline):
+        try_out(work)
+        claim(folder, work.settings, kind=KIND, room=room_for(work))
+        return _Run(work, folder, console).go()
 
 
 def try_out(work: Job) -> Explanation:
@@ -85,6 +88,7 @@ class _Run:
                 found = self._read(self.work.batches)
                 explanation = Explanation.concat([part for part, _ in found])
                 seconds = sum(s for _, s in found)
+                explanation = remedies(explanation, self.work.pipeline)
                 for line in write_results(explanation, self.work, self.folder, seconds):
                     self.display.say(line)
         except KeyboardInterrupt:

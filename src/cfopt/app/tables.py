@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,9 @@ import pandas as pd
 
 from cfopt.errors import InputError
 from cfopt.names import nearest
+
+#: What stands between columns in files that some programs write.
+_OTHER_SEPARATORS = (";", "\t")
 
 
 def read_table(path: Path) -> pd.DataFrame | np.ndarray[Any, Any]:
@@ -32,6 +35,8 @@ def read_table(path: Path) -> pd.DataFrame | np.ndarray[Any, Any]:
         raise InputError(f"{path} needs to be one of {', '.join(readers)}.")
     try:
         table: pd.DataFrame | np.ndarray[Any, Any] = reader(path)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not encoded in UTF-8. Save it as UTF-8.") from error
     # Any: each reader has errors of its own, and a damaged file may raise anything.
     except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -44,12 +49,22 @@ def read_table(path: Path) -> pd.DataFrame | np.ndarray[Any, Any]:
 
 
 def _check_header(table: pd.DataFrame, path: Path) -> None:
-    """A first column without a name would be taken for the names of rows, and shift the others."""
+    """Raise InputError where columns would be taken for others.
+
+    A first column without a name would be taken for the names of rows, and shift the others;
+    separators other than commas make one column of all.
+    """
     if not isinstance(table.index, pd.RangeIndex):
         raise InputError(
             f"{path}: its rows have more fields than its line of column names. Give each column a "
             "name, or drop the separator at the ends of lines."
         )
+    for separator in _OTHER_SEPARATORS:
+        if separator in str(table.columns[0]):
+            raise InputError(
+                f"{path} needs commas between its columns, and points in its numbers; its "
+                f"separator seems to be {separator!r}. Save it with commas and points."
+            )
 
 
 def read_numbers(path: Path, names: tuple[str, ...] | None = None) -> np.ndarray[Any, Any]:
@@ -128,15 +143,19 @@ def select(
         path: the name of the file, for messages.
         categories: the names of columns that need not be numbers.
     """
-    table = table.rename(columns=str)
-    if names is not None:
-        missing = [name for name in names if name not in table.columns]
-        if missing:
-            more = f" ({len(missing)} features have none)" if len(missing) > 1 else ""
-            raise InputError(f"{path}: {nearest('column', missing[0], table.columns)}{more}")
-        table = table[list(names)]
+    table = table.rename(columns=str) if names is None else pick(table, names, path)
     numbers = [name for name in table.columns if name not in categories]
     return table.assign(**numeric(table[numbers], path))
+
+
+def pick(table: pd.DataFrame, names: Sequence[str], path: Path) -> pd.DataFrame:
+    """The columns of some names, in their order; InputError where one is not there."""
+    table = table.rename(columns=str)
+    missing = [name for name in names if name not in table.columns]
+    if missing:
+        more = f" ({len(missing)} features have none)" if len(missing) > 1 else ""
+        raise InputError(f"{path}: {nearest('column', missing[0], table.columns)}{more}")
+    return table[list(names)]
 
 
 def numeric(table: pd.DataFrame, path: Path) -> pd.DataFrame:

@@ -42,7 +42,7 @@ def draw_bars(panel: Panel) -> Markup:
             scale.bar(filled[k], y, f"bar strong {panel.strong.role}"),
             scale.bar(outlined[k], y, f"bar weak {other.role}") if panel.weak else "",
         ]
-        price = svg.signed(f"{svg.quiet(float(panel.prices[j]), largest):.3g}")
+        price = svg.signed(f"{svg.without_noise(float(panel.prices[j]), largest):.3g}")
         parts.append(svg.text(_WIDTH - _PRICES + _GAP, y + 9, price, "price"))
     height = _HEIGHT * max(len(columns), 1) + 4
     parts.append(svg.path(f"M{svg.number(scale.at(0))} 0V{height}", "axis"))

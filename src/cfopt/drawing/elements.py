@@ -129,7 +129,7 @@ def signed(words: str) -> str:
     return words.replace("-", "\N{MINUS SIGN}")
 
 
-def quiet(value: float, largest: float) -> float:
+def without_noise(value: float, largest: float) -> float:
     """A value, or 0 if it is mere rounding compared with the largest number around it."""
     return 0.0 if abs(value) <= NOISE * largest else value
 

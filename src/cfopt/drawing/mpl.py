@@ -89,7 +89,7 @@ def _draw_network(axes: Axes, panel: Panel, scene: Network) -> None:
     places = np.array(scene.positions) * [1, -1]
     across, down = np.ptp(places, axis=0)
     size = max(across, down) + 1
-    width = min(10.0, 48 / size) * (1.0 if scene.roomy else 0.6)
+    width = min(10.0, 48 / size) * (1.0 if scene.has_broad_arcs else 0.6)
     arcs = [_arc(scene, k) for k in range(len(scene.arcs))]
     scale = Normalize(panel.low, panel.high)
     costs = LineCollection(arcs, cmap=COSTS, norm=scale, linewidths=width, zorder=1)

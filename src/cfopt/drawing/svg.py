@@ -97,8 +97,8 @@ class _Plan:
 
     def __init__(self, scene: Network) -> None:
         self.scene = scene
-        self._inside = not scene.ruled and all(len(name) <= 2 for name in scene.places)
-        self._beside = not self._inside and not scene.ruled
+        self._inside = not scene.has_rulers and all(len(name) <= 2 for name in scene.places)
+        self._beside = not self._inside and not scene.has_rulers
         across, down = np.array(scene.positions).max(axis=0, initial=0.0)
         self._step: float = _LONG if self._beside else _STEP
         if scene.lattice is None:
@@ -106,9 +106,9 @@ class _Plan:
             self._step = min(self._step, most / max(across, down, 1.0))
         self._labelled = set(svg.readable(scene, self._step, _FONT)) if self._beside else set()
         half = max((svg.half_width(scene, k, _FONT) for k in self._labelled), default=0.0)
-        small = _TINY if scene.crowded and not scene.ruled else _SMALL
+        small = _TINY if scene.crowded and not scene.has_rulers else _SMALL
         self._radius = _NAMED if self._inside else small
-        self._edge = _RULER if scene.ruled else 0
+        self._edge = _RULER if scene.has_rulers else 0
         self._left = self._edge + max(_MARGIN, min(half, 60))
         self._top = self._edge + (_MARGIN + _FONT if self._beside else _MARGIN)
         width = self._step * across + 2 * self._left - self._edge
@@ -122,7 +122,7 @@ class _Plan:
 
     def draw(self, panel: Panel, sketched: bool) -> list[str]:
         """Arcs in shades of their costs, and decisions on top."""
-        slim = "cost" if self.scene.roomy else "cost slim"
+        slim = "cost" if self.scene.has_broad_arcs else "cost slim"
         costs = [] if sketched else _in_shades(panel, slim, lambda of: self._arcs(of.nonzero()[0]))
         taken = [(np.flatnonzero(line.decision > 0.5), kind) for line, kind in _styled(panel)]
         return [*costs, *(svg.path(self._arcs(chosen), kind) for chosen, kind in taken)]
@@ -173,7 +173,7 @@ def _point(x: float, y: float) -> str:
 
 
 def _edge(scene: Cells) -> int:
-    return _RULER if scene.ruled else 0
+    return _RULER if scene.has_rulers else 0
 
 
 def _map_size(scene: Cells) -> tuple[float, float]:
@@ -229,7 +229,7 @@ def _map_places(scene: Cells) -> list[str]:
     assert scene.goal is not None
     (x, y), (u, v) = (_middle(scene, *divmod(k, scene.size[1])) for k in (scene.start, scene.goal))
     ends = [svg.dot(x, y, 4, "node end"), svg.box(u - 3.5, v - 3.5, 7, 7, "node end")]
-    if scene.ruled:
+    if scene.has_rulers:
         half = _RULER + _CELL / 2
         return ends + _rulers(scene, _CELL, half, half)
     tags = []
@@ -241,7 +241,7 @@ def _map_places(scene: Cells) -> list[str]:
 
 def _rulers(scene: Routes, step: float, left: float, top: float) -> list[str]:
     """The names of columns and rows along the edges of a lattice with many places."""
-    if not scene.ruled or scene.lattice is None:
+    if not scene.has_rulers or scene.lattice is None:
         return []
     rows, cols = scene.lattice
     every = 1 if max(rows, cols) <= 16 else 5

@@ -10,6 +10,7 @@ import torch
 from cfopt.engine.latent import Codes, LatentSpace, unkept_limits
 from cfopt.engine.task import Task
 from cfopt.errors import InputError
+from cfopt.generative.anchored import Anchored
 from cfopt.generative.protocol import GenerativeModel, check_attributes, check_generative
 from cfopt.question import Question
 from cfopt.question.plausibility import Plausibility
@@ -56,14 +57,19 @@ def encode(
     codes = task.space.origin.new_full((len(task), model.latent_dim), torch.nan)
     decoded = torch.full_like(task.space.origin, torch.nan)
     decision = torch.full_like(task.rules.factual, torch.nan)
+    anchor = None
     if len(usable):
         check_generative(model, task.space.origin[usable])
         with torch.no_grad():
             found = model.encode(task.space.origin[usable])
             remade = model.decode(found)
+            codes = found.new_full((len(task), model.latent_dim), torch.nan)
+            codes[usable], decoded[usable] = found, remade
+            if isinstance(model, Anchored):
+                anchor = model.anchor(task.space.origin, decoded)
+                decoded = anchor.restore(decoded)
+                remade = decoded[usable]
             costs = task.pipeline.predict(remade)
-        codes = found.new_full((len(task), model.latent_dim), torch.nan)
-        codes[usable], decoded[usable] = found, remade
         prices = task.rules.problem.prices(costs).to("cpu", torch.float64)
         decision[usable] = task.rules.problem.attempt(prices).decisions.to(decision)
         known = (codes[usable], remade.flatten(1), costs)
@@ -77,5 +83,5 @@ def encode(
     proximity = task.space.proximity
     if isinstance(proximity, Latent):
         proximity = proximity.bind(codes)
-    latent = LatentSpace(model, codes, plausibility)
+    latent = LatentSpace(model, codes, plausibility, anchor)
     return replace(task, space=replace(task.space, proximity=proximity, latent=latent))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from cfopt._batch import ROWS, Batch
+from cfopt.generative.anchored import Anchor
 from cfopt.generative.protocol import GenerativeModel
 from cfopt.problems.base import same_decision
 from cfopt.question.features import Features
@@ -23,11 +24,18 @@ class LatentSpace(Batch):
         model: turns codes into contexts.
         codes: those of the factual contexts, `(B, n)`.
         plausibility: what is added to the proximity; None for nothing.
+        anchor: what is put back into decoded contexts where nothing changes, if anything.
     """
 
     model: GenerativeModel
     codes: Tensor = field(metadata=ROWS)
     plausibility: Plausibility | None = None
+    anchor: Anchor | None = field(default=None, metadata=ROWS)
+
+    def decode(self, z: Tensor) -> Tensor:
+        """The context of each row's code: `(B, n) -> (B, ...)`."""
+        decoded = self.model.decode(z)
+        return decoded if self.anchor is None else self.anchor.restore(decoded)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +72,7 @@ def unkept_limits(features: Features, size: int) -> str:
         "whole numbers": limits.integer.any(),
         "one-hot groups": len(limits.groups) > 0,
         "sums that must have one value": (limits.row_lower == limits.row_upper).any(),
+        "a number of changes": limits.max_changes is not None,
     }
     return " and ".join(name for name, given in faults.items() if given)
 

@@ -10,15 +10,14 @@ from torch import Tensor
 
 from cfopt._batch import ROWS, Batch
 from cfopt.engine.recall import Recall
-from cfopt.problems.base import Problem, Solved, same_decision
+from cfopt.engine.wish import Wish
+from cfopt.problems.base import ROUNDING, Problem, Solved, same_decision
 from cfopt.problems.sense import Sense
-from cfopt.question import Criterion
+from cfopt.question import Contrastive, Criterion
 from cfopt.question.quantifier import Quantifier
 
 #: A criterion holds when h exceeds 0 by no more than this fraction of `sum_j |price_j d_j|`.
 TOLERANCE = 1e-6
-#: How exactly prices are known at best, as a fraction of the largest of them.
-_ROUNDING = 1e-12
 
 
 class CriterionValue(NamedTuple):
@@ -42,6 +41,8 @@ class Rules(Batch):
         precise: the factual decisions before they were rounded to the dtype of the costs, if
             that matters, `(B, m)` in float64 on the CPU.
         dtype: that of the contexts, which says how exactly prices can be known.
+        wish: the plans among which the criterion has a choice, if it has one; read off the
+            criterion.
     """
 
     problem: Problem
@@ -51,9 +52,26 @@ class Rules(Batch):
     size: Tensor | None = field(default=None, metadata=ROWS)
     precise: Tensor | None = field(default=None, metadata=ROWS)
     dtype: torch.dtype = torch.float64
+    wish: Wish | None = None
+
+    def __post_init__(self) -> None:
+        criterion = self.criterion
+        if isinstance(criterion, Contrastive) and criterion.foil is not None and self.wish is None:
+            object.__setattr__(self, "wish", Wish(self.problem, criterion.foil, self.margin))
 
     def __len__(self) -> int:
         return len(self.factual)
+
+    def at(self, prices: Tensor) -> Rules:
+        """The same with the best plan at some prices in place of a wish: `(B, m) -> Rules`."""
+        if self.wish is None:
+            return self
+        return self.about(self.wish.best(self.problem, prices).decisions.to(prices))
+
+    def about(self, plans: Tensor) -> Rules:
+        """The same with a plan for each row in place of a wish: `(B, m) -> Rules`."""
+        assert isinstance(self.criterion, Contrastive)
+        return replace(self, criterion=self.criterion.about(plans), wish=None)
 
     @property
     def calls_solver(self) -> bool:
@@ -63,7 +81,7 @@ class Rules(Batch):
     @property
     def rounding(self) -> float:
         """How exactly prices are known, as a fraction of the largest of them."""
-        return max(_ROUNDING, 4 * torch.finfo(self.dtype).eps)
+        return max(ROUNDING, 4 * torch.finfo(self.dtype).eps)
 
     @property
     def pivot(self) -> Tensor:
@@ -108,26 +126,41 @@ class Rules(Batch):
         if self.problem.binary:
             return solved
         decisions = solved.decisions
-        for known in (self.factual, self.pivot):
+        for known in (self.factual, *(() if self.wish else (self.pivot,))):
             decisions = torch.where(same_decision(decisions, known)[:, None], known, decisions)
         return Solved(decisions, solved.failures, solved.shortfall)
 
     def rival(self, prices: Tensor, optimum: Solved | None = None) -> Solved:
         """The decision against which the criterion is measured: `(B, m) -> Solved`."""
+        if self.wish is not None:
+            return self._rival_of_wish(self.wish, prices, optimum)
         if not self.calls_solver:
             return Solved(self.factual, {})
         solved = self.optimum(prices) if optimum is None else optimum
         return self.criterion.rival(self.problem, prices, solved, self.margin)
+
+    def _rival_of_wish(self, wish: Wish, prices: Tensor, optimum: Solved | None) -> Solved:
+        """The same for a wish: with a margin, the best decision that does not grant it."""
+        lost, plain = wish.best(self.problem, prices).failures, self.at(prices)
+        if not plain.calls_solver:
+            return Solved(plain.factual, lost)
+        if self.margin > 0:
+            solved = wish.best_outside(self.problem, prices)
+        else:
+            solved = plain.optimum(prices) if optimum is None else plain.snapped(optimum)
+        decisions = solved.decisions.to(self.factual.device, prices.dtype)
+        return Solved(decisions, lost | solved.failures, solved.shortfall)
 
     def direction(self, prices: Tensor, rival: Tensor) -> Tensor:
         """The d of `h = <prices, d> <= 0`, the margin included: `(B, m), (B, m) -> (B, m)`.
 
         `h <= -margin |<theta, y>|`, with the pivot y, adds `margin sign(<theta, y>) y`.
         """
-        direction = self.criterion.direction(prices, rival, self.factual)
+        plain = self.at(prices)
+        direction = plain.criterion.direction(prices, rival, self.factual)
         if self.margin == 0:
             return direction
-        pivot = self.pivot
+        pivot = plain.pivot
         return direction + self.margin * (prices * pivot).sum(1, keepdim=True).sign() * pivot
 
     def judge(
@@ -143,6 +176,8 @@ class Rules(Batch):
         of the best decision, the criterion must hold against the best value there may be as well,
         to within the same fraction of those terms or of the pivot's own, if these are larger.
         """
+        if self.wish is not None:
+            return self.at(prices).judge(prices, rival, tolerance, shortfall)
         direction = self.direction(prices, rival)
         terms = prices * direction
         h, size = terms.sum(1), terms.abs().sum(1)
@@ -164,17 +199,21 @@ class Rules(Batch):
         neither is better.
         """
         terms = prices * (left - right)
-        rounding = _ROUNDING * self._largest(prices) * (left - right).abs().sum(1)
+        rounding = ROUNDING * self._largest(prices) * (left - right).abs().sum(1)
         better = terms.sum(1) < -TOLERANCE * terms.abs().sum(1) - rounding - blur
         return better & ~same_decision(left, right)
 
     def ties(self, prices: Tensor, optimum: Tensor) -> Tensor:
         """Whether a valid row is valid by equality only: `(B, m), (B, m) -> (B,)`."""
-        return self.criterion.ties(prices, optimum, self.factual, TOLERANCE)
+        if self.wish is not None and self.calls_solver:
+            return self.wish.ties(self.problem, prices, optimum, TOLERANCE)
+        plain = self.at(prices)
+        return plain.criterion.ties(self.problem, prices, optimum, self.factual, TOLERANCE)
 
     def compared(self, prices: Tensor, rival: Tensor) -> Tensor:
         """The size of what the criterion compares, the values of two decisions: `(B,)`."""
-        return (prices * rival).abs().sum(1) + (prices * self.pivot.to(prices)).abs().sum(1)
+        pivot = self.at(prices).pivot.to(prices)
+        return (prices * rival).abs().sum(1) + (prices * pivot).abs().sum(1)
 
     def one_suffices(self, prices: Tensor, rival: Tensor) -> Tensor:
         """Whether one decision is enough to meet the criterion, near some prices: `(B,)`."""
@@ -189,7 +228,11 @@ class Rules(Batch):
         factual = self.factual.to("cpu", torch.float64) if self.precise is None else self.precise
         criterion = self.criterion.bind(len(self), factual)
         return replace(
-            self, problem=self.problem.unhurried().exact(), factual=factual, criterion=criterion
+            self,
+            problem=self.problem.without_deadline().exact(),
+            factual=factual,
+            criterion=criterion,
+            wish=None if self.wish is None else self.wish.exact(),
         )
 
     def _largest(self, prices: Tensor) -> Tensor:

@@ -60,7 +60,7 @@ class Space(Batch):
 
     def context(self, point: Tensor) -> Tensor:
         """The contexts of points: themselves, or what codes are decoded to, `(B, ...)`."""
-        return point if self.latent is None else self.latent.model.decode(point)
+        return point if self.latent is None else self.latent.decode(point)
 
     def allows(self, x: Tensor) -> Tensor:
         """Whether each context is allowed: `(B, ...) -> (B,)`."""

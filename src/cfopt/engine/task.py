@@ -14,6 +14,7 @@ from cfopt._batch import ROWS, Batch
 from cfopt.engine.recall import Recall
 from cfopt.engine.rules import TOLERANCE, Rules
 from cfopt.engine.space import Space
+from cfopt.engine.variation import Variation
 from cfopt.pipeline import Pipeline, Predictor
 from cfopt.problems.base import Problem
 
@@ -24,6 +25,7 @@ class Evaluation(NamedTuple):
     `holds` only where the context is allowed as well, and the solver did not fail.
     """
 
+    costs: Tensor
     prices: Tensor
     rival: Tensor
     direction: Tensor
@@ -56,6 +58,7 @@ class Task(Batch):
         predictor: from contexts to costs; in eval mode while a search runs.
         differentiable: whether the predictor has a gradient by its input.
         recall: what verification has solved before, if it should not be solved again.
+        variation: what answers must stand up to, if anything.
     """
 
     rules: Rules = field(metadata=ROWS)
@@ -63,6 +66,7 @@ class Task(Batch):
     predictor: Predictor
     differentiable: bool = True
     recall: Recall | None = None
+    variation: Variation | None = None
 
     def __len__(self) -> int:
         return len(self.rules)
@@ -90,7 +94,8 @@ class Task(Batch):
         """Predict, solve and judge points, with half of what verification grants."""
         with torch.no_grad():
             x = self.space.context(point)
-            prices = self.prices(x)
+            costs = self.pipeline.predict(x)
+        prices = self.rules.turned(costs)
         rival = self.rules.rival(prices)
         direction, h, holds = self.rules.judge(
             prices, rival.decisions, TOLERANCE / 2, rival.shortfall
@@ -99,8 +104,9 @@ class Task(Batch):
             holds[list(rival.failures)] = False
         allowed = self.space.allows(x)
         loss = self.space.pull(point, x).loss
+        holds = holds & allowed
         return Evaluation(
-            prices, rival.decisions, direction, h, holds & allowed, loss, allowed, rival.failures
+            costs, prices, rival.decisions, direction, h, holds, loss, allowed, rival.failures
         )
 
     def starting_at(self, points: Tensor) -> Self:
@@ -117,6 +123,12 @@ class Task(Batch):
         A solve that has begun is not stopped.
         """
         return self.solving(self.rules.problem.until(deadline))
+
+    def by_itself(self, predictor: Predictor | None = None) -> Self:
+        """The task of one predictor, the own one by default, in contexts just as they are."""
+        own = self.predictor if predictor is None else predictor
+        recall = self.recall if predictor is None else None
+        return replace(self, predictor=own, recall=recall, variation=None)
 
     def proven(self) -> Self:
         """The task whose optima are proven, for searches whose claims should hold."""

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from cfopt._typing import Array
 from cfopt.engine.task import Task
 from cfopt.errors import InputError
+from cfopt.exact.positive import Positive, unaltered
 from cfopt.pipeline import Adapted
 
 _IN_EACH_DIMENSION = (
@@ -75,9 +76,9 @@ def is_affine(predictor: object) -> bool:
         return True
     if isinstance(predictor, Adapted):
         return is_affine(predictor.translation)
-    if not isinstance(predictor, nn.Module) or "forward" in vars(predictor):
-        return False
-    if predictor._forward_hooks or predictor._forward_pre_hooks:
+    if isinstance(predictor, Positive):
+        return is_affine(predictor.predictor)
+    if not isinstance(predictor, nn.Module) or not unaltered(predictor):
         return False
     if type(predictor) is nn.Sequential:
         return all(is_affine(module) for module in predictor)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -9,10 +12,11 @@ from torch import Tensor
 from cfopt._typing import Array
 from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
+from cfopt.engine.variation import OffBy
 from cfopt.exact.affine import AffineMap, is_affine
 from cfopt.exact.decision_table import DOUBT, EPS, NOISE, DecisionTable
-from cfopt.exact.exact_task import ExactTask
-from cfopt.exact.geometry import HalfSpaces, Leeway
+from cfopt.exact.exact_task import NORMS, ExactTask
+from cfopt.exact.geometry import HalfSpaces, Leeway, Norm
 from cfopt.problems.base import FEASIBILITY_TOLERANCE
 
 
@@ -20,15 +24,35 @@ class AffineTask(ExactTask):
     """A task whose prices are affine in the change u.
 
     Prices are `theta(u) = theta0 + V u`, and a cut `<theta, d> <= 0` is the half-space
-    `(V' d) u <= -<theta0, d>`.
+    `(V' d) u <= -<theta0, d>`. Where contexts may be off by any w with `|w| <= r`, it must hold for
+    each of them, and
+
+        max_w <theta(u) + S w, d> = <theta(u), d> + r |S' d|_dual
+
+    moves the half-space by a constant, with S the prices' slopes in the units of w. Where there are
+    several predictors, each has its half-spaces.
 
     Arguments:
         task: a task that `refusal` accepts.
+
+    Attributes:
+        others: the same task under each of the further predictors.
     """
 
     def __init__(self, task: Task) -> None:
         found = AffineMap.of(task)
         super().__init__(task)
+        self.others: tuple[AffineTask, ...] = ()
+        self._off_by: OffBy | None = None
+        if (variation := task.variation) is not None:
+            alone = replace(task, variation=variation.of_one_model())
+            self.others = tuple(
+                AffineTask(replace(alone, predictor=other)) for other in variation.predictors
+            )
+            self._off_by = variation.off_by
+        if self._off_by is not None:
+            self._spread: Array = found.weight * self._off_by.units  # S, (m, p)
+            self._noise: Norm = NORMS[type(self._off_by.norm)]
         self.slopes: Array = found.weight * self.scale  # V, (m, p)
         self._steepness: Array = np.abs(self.slopes)
         self._steepest: Array = self._steepness.max(axis=0)
@@ -37,14 +61,15 @@ class AffineTask(ExactTask):
         self._weight, self._constant = np.abs(found.weight).T, np.abs(found.bias)
         self.sizes: Array = np.abs(self.origin) @ self._weight + self._constant
         self.eps = float(torch.finfo(task.space.origin.dtype).eps)
-        self._listing: DecisionTable | None = None
+        self._decision_table: DecisionTable | None = None
 
     @staticmethod
     def refusal(task: Task) -> str:
         """Why a task cannot be treated exactly, or ""."""
         if task.space.latent is not None:
             return "codes are searched, not contexts (use LatentSequential() or MDMM())"
-        if not is_affine(task.predictor):
+        further = () if task.variation is None else task.variation.predictors
+        if not all(is_affine(predictor) for predictor in (task.predictor, *further)):
             return (
                 "the predictor is not known to be affine (use Sequential() or MDMM(), or wrap it "
                 "in cfopt.Affine if it is)"
@@ -60,14 +85,71 @@ class AffineTask(ExactTask):
         sizes: Array = np.abs(self.origin[rows] + self.scale * u) @ self._weight + self._constant
         return sizes
 
+    @property
+    def models(self) -> tuple[AffineTask, ...]:
+        """The task under each predictor, K of them, its own first."""
+        return (self, *self.others)
+
+    @property
+    def nominal(self) -> AffineTask:
+        """The task of its own predictor alone, in contexts just as they are."""
+        plain = copy(self)
+        plain.others, plain._off_by, plain._decision_table = (), None, None
+        return plain
+
+    @property
+    def off_by(self) -> OffBy | None:
+        """How far contexts may be off, if they may."""
+        return self._off_by
+
+    @property
+    def varied(self) -> bool:
+        """Whether answers have to stand up to contexts that are off, or to other predictors."""
+        return self._off_by is not None or bool(self.others)
+
+    def farther(self, row: int, cost: float) -> float:
+        """What an answer costs at least if none of the plain task costs less than this.
+
+        The allowed contexts on the way from x0 to the answer are valid from r before its end on:
+        the answer is at least r farther away than the nearest plain one. In units of the proximity,
+        r is `r min |u| / |w|` over the directions of the way.
+        """
+        domain = self.space.domain
+        if self._off_by is None or not 0 < cost < np.inf or (domain and domain.discrete):
+            return cost  # or whole numbers, between which there is nothing
+        ratio = self._noise.least_ratio(self.norm, len(self.scale))
+        reach = self._off_by.radius * ratio * float((self._off_by.units / self.scale).min())
+        power = self.norm.power
+        return float((cost ** (1 / power) + reach) ** power)
+
+    def spread(self, directions: Array) -> Array:
+        """How `<prices, d>` changes with the w by which a context is off: `(C, m) -> (C, p)`."""
+        return directions @ self._spread
+
+    @property
+    def noise(self) -> Norm:
+        """How the length of w is measured."""
+        return self._noise
+
+    def shift(self, directions: Array) -> Array:
+        """By how much `<prices, d>` may be larger where the context is off: `(C, m) -> (C,)`."""
+        if self._off_by is None:
+            return np.zeros(len(directions))
+        return self._off_by.radius * self._noise.dual(directions @ self._spread)
+
     def cut(self, row: int, directions: Array, ease: float = 0.0) -> HalfSpaces:
-        """The half-spaces of some directions: `(C, m) -> HalfSpaces`.
+        """The half-spaces of some directions, one for each predictor: `(C, m)` gives C times K.
 
         With `ease` they may be broken by this fraction of the terms that they compare at x0.
         """
+        if not self.others:
+            return self._cut(row, directions, ease)
+        return HalfSpaces.interleaved([one._cut(row, directions, ease) for one in self.models])
+
+    def _cut(self, row: int, directions: Array, ease: float) -> HalfSpaces:
         weight = np.abs(directions)
         normals, limits = directions @ self.slopes, -directions @ self.prices0[row]
-        limits += ease * (weight @ np.abs(self.prices0[row]))
+        limits += ease * (weight @ np.abs(self.prices0[row])) - self.shift(directions)
         noise = NOISE * (weight @ self._steepness)
         normals[np.abs(normals) <= noise] = 0.0  # what cancels but for rounding cancels
         error = weight @ self.sizes[row]
@@ -81,19 +163,29 @@ class AffineTask(ExactTask):
         """By how much inequalities may be broken in contexts that verification calls valid.
 
         It grants `TOLERANCE` of the terms, and rounding as a fraction of the largest price; and
-        decisions that are not known exactly may break what they stand for: `(C, m) -> Leeway`.
+        decisions that are not known exactly may break what they stand for: `(C, m)` gives C times
+        K.
         """
+        if not self.others:
+            return self.own_leeway(row, weights)
+        return Leeway.interleaved([one.own_leeway(row, weights) for one in self.models])
+
+    def own_leeway(self, row: int, weights: Array) -> Leeway:
+        """The same for its own predictor alone: `(C, m) -> Leeway` of C rows."""
         granted = TOLERANCE + (0.0 if self.exact_decisions else FEASIBILITY_TOLERANCE)
         known, total = self.rules.rounding, weights.sum(axis=1)
         prices = np.abs(self.prices0[row])
+        largest = weights @ prices
+        if self._off_by is not None:
+            largest += self._off_by.radius * self._noise.dual(weights @ np.abs(self._spread))
         return Leeway(
-            granted * (weights @ prices) + known * prices.max() * total,
+            granted * largest + known * prices.max() * total,
             granted * (weights @ self._steepness) + known * total[:, None] * self._steepest,
         )
 
-    def listing(self, limit: int) -> DecisionTable | None:
+    def decision_table(self, limit: int) -> DecisionTable | None:
         """Every decision, if there are no more than `limit`."""
-        if self._listing is None:
+        if self._decision_table is None:
             listed = self.rules.problem.decisions(limit)
-            self._listing = None if listed is None else DecisionTable(self, listed.numpy())
-        return self._listing
+            self._decision_table = None if listed is None else DecisionTable(self, listed.numpy())
+        return self._decision_table

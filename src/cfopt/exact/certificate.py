@@ -14,7 +14,18 @@ from cfopt._typing import Array
 from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.exact_task import ExactTask
-from cfopt.exact.geometry import HalfSpaces, System, Tree, leaves, proved_bound
+from cfopt.exact.geometry import (
+    Choice,
+    HalfSpaces,
+    Split,
+    System,
+    Tree,
+    leaves,
+    proved_bound,
+    splits,
+)
+from cfopt.exact.inequalities import Inequalities
+from cfopt.names import counted
 from cfopt.question.quantifier import Quantifier
 
 if TYPE_CHECKING:
@@ -47,7 +58,7 @@ class Cut:
             return model.ray_directions(self.decision[None])
         return model.directions(row, self.quantifier, self.decision[None])
 
-    def belongs(self, model: ExactTask | TreeTask, row: int, some: Array | None = None) -> bool:
+    def belongs(self, model: Inequalities | TreeTask, row: int, some: Array | None = None) -> bool:
         """Whether the criterion implies the cut, if its decision is feasible.
 
         `some` is the decision that is enough, where the cut may be about that one.
@@ -74,12 +85,14 @@ class Clash:
         limits: the limits on x that are involved, in words.
         locked: the features that cannot change and are involved: unlocking them could help.
         radius: the distance of x0 within which it is proved, in units of the features' scales.
+        why: why one decision alone is enough, to follow its name; or "".
     """
 
     decisions: Array
     limits: tuple[str, ...]
     locked: tuple[str, ...]
     radius: float
+    why: str = ""
 
 
 #: A task as inequalities on a row's change, or on its cells.
@@ -174,6 +187,10 @@ class CutProof(AffineProof):
         if not all(cut.belongs(model, row, some) for cut in self.cuts):
             return 0.0
         grid = model.grid(row)
+        if self.infeasible:
+            granting = proved_bound(self.system(model, row), model.norm, self.tree, grid)
+            if granting == np.inf:
+                return granting  # all the more to the last digit
         strict = proved_bound(self.strict_system(model, row), model.norm, self.tree, grid)
         if strict == 0 or (strict < np.inf and model.exact_decisions):
             return strict
@@ -190,19 +207,23 @@ class CutProof(AffineProof):
     def clash(self, model: AffineTask, row: int) -> Clash:
         """The cuts and limits with a multiplier; of several branches, those of any."""
         system, grid = self.system(model, row), model.grid(row)
-        parts = leaves(system, self.tree, grid)
+        parts = list(leaves(system, self.tree, grid))
         rows = np.zeros(len(system.matrix), dtype=bool)
         features = np.zeros(len(system.lower), dtype=bool)
         radius = np.inf
         for part, leaf in parts:
-            if (part.lower > part.upper).any():
-                continue
             rows |= np.abs(leaf.multipliers) > _ROLE * np.abs(leaf.multipliers).max(initial=0.0)
             slope, _ = part.combine(leaf.multipliers)
-            features |= np.abs(slope) > _ROLE * np.abs(leaf.multipliers).max(initial=0.0)
+            used = np.abs(slope) > _ROLE * np.abs(leaf.multipliers).max(initial=0.0)
+            # What only this case holds is not a limit of the feature's own.
+            features |= used & ((part.lower < part.upper) | (system.lower == system.upper))
             radius = min(radius, part.radius(leaf.multipliers))
         first = len(model.system(row).matrix)
-        owners = [k for k, cut in enumerate(self.cuts) for _ in cut.directions(model, row)]
+        owners = [
+            k
+            for k, cut in enumerate(self.cuts)
+            for _ in range(len(cut.directions(model, row)) * len(model.models))
+        ]
         used = sorted({owners[k] for k in np.flatnonzero(rows[first:])})
         used = [k for k in used if not self.cuts[k].ray]
         domain = model.space.domain
@@ -213,8 +234,11 @@ class CutProof(AffineProof):
             limits += [domain.describe_sum(int(k)) for k in np.flatnonzero(rows[:first])]
             for j in np.flatnonzero(features):
                 (locked if domain.limits.immutable[j] else limits).append(names[int(j)])
-            if len(parts) > 1:
+            divided = {type(one) for one in splits(self.tree)}
+            if Split in divided:
                 limits.append("features that are whole numbers")
+            if Choice in divided and domain.limits.max_changes is not None:
+                limits.append(f"at most {counted(domain.limits.max_changes, 'change')}")
         decisions = [self.cuts[k].decision for k in used]
         width = self.cuts[0].decision.shape[0] if self.cuts else 0
         return Clash(
@@ -225,6 +249,11 @@ class CutProof(AffineProof):
 @dataclass(frozen=True)
 class ListProof(AffineProof):
     """A proof for each decision that could meet the criterion: by its half-spaces, or by cuts.
+
+    Where answers have to stand up to something, different decisions may meet it in different
+    contexts and under different predictors. Then the proof is about the plain task, which every
+    answer solves as well, and branches are none. If contexts may be off by r, the point of the way
+    back to x0 that is r from the answer solves it, too, so that the answer is r farther away.
 
     Arguments:
         limit: the most decisions to list.
@@ -241,15 +270,20 @@ class ListProof(AffineProof):
     def bound(self, model: AffineTask, row: int) -> float:
         """The least bound of any decision."""
         least = 0.0 if self.root is None else self.root.bound(model, row)
-        return max(least, float(self._bounds(model, row).min()))
+        if not model.varied:
+            return max(least, float(self._bounds(model, row).min()))
+        if self.branches:
+            return least  # they are about one decision for all contexts and predictors
+        plain = float(self._bounds(model.nominal, row).min())
+        return max(least, model.farther(row, plain))
 
     def _bounds(self, model: AffineTask, row: int) -> Array:
-        listing = model.listing(self.limit)
-        if listing is None:
+        table = model.decision_table(self.limit)
+        if table is None:
             return np.zeros(1)
-        bounds = listing.bounds(row)
+        bounds = table.bounds(row)
         for k, proof in self.branches.items():
-            bounds[k] = max(bounds[k], proof.bound(model, row, some=listing.decisions[k]))
+            bounds[k] = max(bounds[k], proof.bound(model, row, some=table.decisions[k]))
         return bounds
 
     def decisions(self) -> list[Array]:
@@ -265,9 +299,9 @@ class ListProof(AffineProof):
         limits = dict.fromkeys(limit for clash in clashes for limit in clash.limits)
         locked = dict.fromkeys(name for clash in clashes for name in clash.locked)
         radius = min((clash.radius for clash in clashes), default=np.inf)
-        listing, domain = model.listing(self.limit), model.space.domain
-        if listing is not None and domain is not None:
-            for j in listing.held(row):
+        table, domain = model.decision_table(self.limit), model.space.domain
+        if table is not None and domain is not None:
+            for j in table.held(row):
                 group = locked if domain.limits.immutable[j] else limits
                 group[domain.limits.names[j]] = None
         return Clash(np.empty((0, 1)), tuple(limits), tuple(locked), radius)

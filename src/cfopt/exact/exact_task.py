@@ -8,14 +8,17 @@ from torch import Tensor
 
 from cfopt._typing import Array
 from cfopt.engine.task import Task
-from cfopt.exact.geometry import Euclidean, Grid, Norm, System, Taxicab
+from cfopt.exact.geometry import Euclidean, Grid, Largest, Norm, Support, System, Taxicab
 from cfopt.exact.inequalities import Inequalities
-from cfopt.question.proximity import L1, L2, Proximity
+from cfopt.question.proximity import L1, L2, LInf, Proximity
 from cfopt.question.quantifier import Quantifier
 
 #: With limits on x the masters are dense in the features.
 _MOST_LIMITED = 2000
-_NORMS: dict[type[Proximity], Norm] = {L2: Euclidean(), L1: Taxicab()}
+#: The norm of a scaled change that each proximity is.
+NORMS: dict[type[Proximity], Norm] = {L2: Euclidean(), L1: Taxicab(), LInf: Largest()}
+#: Why a task with a wish is not one about inequalities.
+OPEN_PLAN = "a wish leaves the plan open (use Wishes() or Auto())"
 
 
 class ExactTask(Inequalities):
@@ -33,7 +36,7 @@ class ExactTask(Inequalities):
         self.shape = task.space.origin.shape[1:]
         self.origin: Array = task.space.origin.flatten(1).double().cpu().numpy()
         self.scale = task.space.proximity.units(self.origin.shape[1])
-        self.norm = _NORMS[type(task.space.proximity)]
+        self.norm = NORMS[type(task.space.proximity)]
         self._box: tuple[Array, Array] | None = None
         self._sums: tuple[Array, Array, Array] | None = None
         if (domain := task.space.domain) is not None:
@@ -53,11 +56,13 @@ class ExactTask(Inequalities):
     def limitation(task: Task) -> str:
         """Why a task cannot be treated exactly, whatever its predictor, or ""."""
         proximity = type(task.space.proximity)
-        if proximity not in _NORMS:
-            return f"the proximity is {proximity.__name__}, and needs to be L2 or L1"
+        if proximity not in NORMS:
+            return f"the proximity is {proximity.__name__}, and needs to be L2, L1 or LInf"
         size = task.space.origin[0].numel()
         if task.space.domain is not None and size > _MOST_LIMITED:
             return f"{size} features with limits are more than {_MOST_LIMITED}; use MDMM()"
+        if task.rules.wish is not None:
+            return OPEN_PLAN
         if not task.rules.criterion.multiples:
             return f"{type(task.rules.criterion).__name__} is not given as linear inequalities"
         return ""
@@ -93,12 +98,21 @@ class ExactTask(Inequalities):
             return System.box(np.full(size, -np.inf), np.full(size, np.inf))
         system = System.box(self._box[0][row], self._box[1][row])
         matrix, least, most = self._sums
-        if not len(matrix):
-            return system
-        here = matrix @ self.origin[row]
-        # Rounding must not exclude u = 0, which is allowed.
-        lower, upper = np.minimum(least - here, 0.0), np.maximum(most - here, 0.0)
-        return system.with_rows(matrix * self.scale, lower, upper)
+        if len(matrix):
+            here = matrix @ self.origin[row]
+            # Rounding must not exclude u = 0, which is allowed.
+            lower, upper = np.minimum(least - here, 0.0), np.maximum(most - here, 0.0)
+            system = system.with_rows(matrix * self.scale, lower, upper)
+        support = self.support(row)
+        return system if support is None else system.counting(support)
+
+    def support(self, row: int) -> Support | None:
+        """Which features of a row may change together, if that is limited."""
+        domain = self.space.domain
+        if domain is None or not domain.counted:
+            return None
+        spared = domain.spared[row] if domain.spared else ()
+        return Support.of(domain.limits.unit, domain.limits.max_changes, spared)
 
     def grid(self, row: int) -> Grid | None:
         """Which entries of a row's context are whole numbers."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from copy import copy
+from typing import Self
+
 import numpy as np
+import torch
 
 from cfopt._typing import Array
 from cfopt.engine.rules import Rules
@@ -22,6 +26,14 @@ class Inequalities:
         self._anchor: Array = criterion.anchor(factual).numpy()
         self._pivot: Array = self.rules.pivot.numpy()
         self._factual: Array = factual.numpy()
+
+    def about(self, plan: Array) -> Self:
+        """The same criterion about one plan in all rows: `(m,)`."""
+        twin = copy(self)
+        twin.rules = self.rules.about(torch.from_numpy(plan).expand(len(self.rules), -1))
+        twin._anchor = twin.rules.criterion.anchor(self.rules.factual).numpy()
+        twin._pivot = twin.rules.pivot.numpy()
+        return twin
 
     def multiples(self, quantifier: Quantifier) -> tuple[float, ...]:
         """The criterion's multiples of y, as in `Criterion.multiples`."""

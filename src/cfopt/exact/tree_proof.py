@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import groupby
 
 import numpy as np
 
 from cfopt._typing import Array
 from cfopt.engine.task import Task
 from cfopt.exact.certificate import Certificate, Clash, Cut
+from cfopt.exact.geometry import Tree
 from cfopt.exact.tree_task import TreeTask
 from cfopt.question.quantifier import Quantifier
-from cfopt.trees.boxes import BoxTree, proved
+from cfopt.trees.boxes import BoxTree, Check, proved
 
 
 @dataclass(frozen=True)
@@ -22,10 +24,12 @@ class Branch:
         cuts: in the order in which boxes refer to them; one with several inequalities counts as
             several.
         boxes: the tree of boxes.
+        limits: multipliers of limits on sums of features, by the boxes that they show to be far.
     """
 
     cuts: tuple[Cut, ...]
     boxes: BoxTree
+    limits: dict[int, Tree] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,19 +57,27 @@ class TreeProof(Certificate[TreeTask]):
         """The task as cells and cuts."""
         return None if TreeTask.refusal(task) else TreeTask(task)
 
-    def bound(self, model: TreeTask, row: int) -> float:
-        """What the boxes prove when every cut is made and every sum is added again."""
+    def bound(self, model: TreeTask, row: int, check: Check = proved) -> float:
+        """What the boxes prove when every cut is made and every sum is added again.
+
+        Arguments:
+            model, row: the row that the proof is about.
+            check: how boxes are checked: compiled, or by `cfopt.trees.plain_check.plainly_proved`.
+        """
         if Quantifier.SOME not in model.rules.criterion.multiples:
-            return self._branch_bound(model, row, -1, None)
+            return self._branch_bound(model, row, -1, None, check)
         listed = model.rules.problem.decisions(self.limit)
         if listed is None:
             return 0.0
         bounds = (
-            self._branch_bound(model, row, k, decision) for k, decision in enumerate(listed.numpy())
+            self._branch_bound(model, row, k, decision, check)
+            for k, decision in enumerate(listed.numpy())
         )
         return min(bounds, default=0.0)
 
-    def _branch_bound(self, model: TreeTask, row: int, k: int, some: Array | None) -> float:
+    def _branch_bound(
+        self, model: TreeTask, row: int, k: int, some: Array | None, check: Check
+    ) -> float:
         branch = self.branches.get(k)
         if branch is None or not branch.cuts:
             return 0.0
@@ -73,16 +85,19 @@ class TreeProof(Certificate[TreeTask]):
             model.multiples(cut.quantifier) and cut.belongs(model, row, some) for cut in branch.cuts
         ):
             return 0.0
-        parts = [model.cuts(row, cut.quantifier, cut.decision[None]) for cut in branch.cuts]
+        parts = [
+            model.cuts(row, quantifier, np.stack([cut.decision for cut in cuts]))
+            for quantifier, cuts in groupby(branch.cuts, lambda cut: cut.quantifier)
+        ]
         weights, limits = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-        return proved(
+        return check(
             branch.boxes,
             self.claim,
             model.ensemble,
-            model.thresholds,
             model.cells(row),
             weights,
             limits,
+            model.floors(row, branch.boxes, branch.limits),
         )
 
     def decisions(self) -> list[Array]:

@@ -11,15 +11,20 @@ from torch import Tensor
 from cfopt._typing import Array
 from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
+from cfopt.exact.geometry import Tree
 from cfopt.exact.inequalities import Inequalities
+from cfopt.exact.tree_limits import TreeLimits
 from cfopt.pipeline import Adapted, PerItem, Pipeline, Predictor
 from cfopt.problems.base import FEASIBILITY_TOLERANCE
 from cfopt.question.quantifier import Quantifier
+from cfopt.trees.boxes import BoxTree
 from cfopt.trees.cells import Allowed, Cells, thresholds_of
 from cfopt.trees.predictor import TreePredictor
 
 #: How many roundings of its precision a sum of leaves may be off by, as a fraction of its terms.
 _SUMS = 8
+#: The same for sums in float64, generously.
+_ROUNDING = 1e-9
 
 
 def trees_of(predictor: Predictor) -> TreePredictor | None:
@@ -59,7 +64,7 @@ class TreeTask(Inequalities):
         self._fixed: Array = self.rules.turned(nothing)[0].numpy()
         unit = torch.eye(count, dtype=torch.float64)
         self._per_cost: Array = self.rules.turned(unit).numpy() - self._fixed  # (n, m)
-        low, high = self.ensemble.ranges()
+        low, high = self.ensemble.ranges
         largest = np.maximum(np.abs(low), np.abs(high))
         ends = np.stack([low, high])[:, :, None] * self._per_cost
         least, most = ends.min(0).sum(0) + self._fixed, ends.max(0).sum(0) + self._fixed
@@ -76,14 +81,15 @@ class TreeTask(Inequalities):
         """Why a task cannot be treated exactly, or ""."""
         if task.space.latent is not None:
             return "codes are searched, not contexts (use MDMM())"
+        if task.variation is not None:
+            return "answers have to stand up to something, which is served for affine predictors"
         if trees_of(task.predictor) is None:
             return "the predictor is not a tree ensemble (use Auto())"
         if task.space.proximity.power is None:
             name = type(task.space.proximity).__name__
             return f"the proximity is {name}, and needs to be a sum over features, as L2 and L1 are"
-        domain = task.space.domain
-        if domain is not None and len(domain.limits.matrix):
-            return "limits on weighted sums of features are not served"
+        if task.rules.wish is not None:
+            return "a wish leaves the plan open (use DerivativeFree() or Auto())"
         if not task.rules.criterion.multiples:
             return f"{type(task.rules.criterion).__name__} is not given as linear inequalities"
         return ""
@@ -104,6 +110,20 @@ class TreeTask(Inequalities):
         units = self.space.proximity.units(size)
         return Cells.of(self.thresholds, self.origin[row], self._dtype, units, power, allowed)
 
+    def limits(self, row: int) -> TreeLimits | None:
+        """The limits on weighted sums of a row's features, if there are any."""
+        domain, power = self.space.domain, self.space.proximity.power
+        if domain is None or not len(domain.limits.matrix) or power is None:
+            return None
+        units = self.space.proximity.units(self.origin.shape[1])
+        return TreeLimits(domain, row, self.origin[row], units, power, self._dtype)
+
+    def floors(self, row: int, boxes: BoxTree, multipliers: dict[int, Tree]) -> Array:
+        """What limits on sums show boxes to cost at least: `(N,)`."""
+        limits = self.limits(row)
+        inside = all(0 <= node < len(boxes) for node in multipliers)
+        return limits.floors(boxes, multipliers) if limits and inside else np.zeros(len(boxes))
+
     def contexts(self, x: Array) -> Tensor:
         """Contexts in the shape and dtype of the task's own: `(R, p) -> (R, ...)`."""
         return torch.from_numpy(x).reshape(-1, *self.shape).to(self.space.origin)
@@ -113,6 +133,11 @@ class TreeTask(Inequalities):
         with torch.no_grad():
             costs = self._pipeline.deployed(x)
         return self.rules.turned(costs.to("cpu", torch.float64))
+
+    @property
+    def rounding(self) -> float:
+        """By what fraction of its terms the model's own sum may differ from that of its leaves."""
+        return 2 * _SUMS * self.ensemble.precision + _ROUNDING
 
     def cuts(
         self, row: int, quantifier: Quantifier, decisions: Array

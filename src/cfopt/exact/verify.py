@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,10 @@ from torch import Tensor
 
 from cfopt.engine.rules import Rules
 from cfopt.engine.task import Task
+from cfopt.exact.assurance import assure
 from cfopt.exact.certificate import Certificate, Clash
-from cfopt.problems.base import FEASIBILITY_TOLERANCE, Solved
+from cfopt.exact.domination import unforgiven
+from cfopt.problems.base import FEASIBILITY_TOLERANCE, NO_OTHER, Solved
 
 
 @dataclass(frozen=True)
@@ -24,54 +26,104 @@ class Verdict:
         valid: whether the criterion holds, `(B,)`.
         unbeaten: whether the factual decision is still among the best, `(B,)`.
         violation: h in minimisation form, the margin included: what is missing where it is > 0.
-        tie: whether a valid row is a tie, so that the solver may go either way.
+        wanted: the plan that is argued for, of a wish the best one there, `(B, m)`; NaN without.
         decision: what the pipeline decides there, `(B, m)`; NaN where the solver failed.
         costs: the costs predicted there, `(B, n)`.
         failures: why the solver failed, or the context is not allowed, by row.
+        assured: what is known of contexts that are a little off and of other predictors, in words
+            to follow an answer, for each row; empty where answers need not stand up to anything.
     """
 
     valid: Tensor
     unbeaten: Tensor
     violation: Tensor
-    tie: Tensor
+    wanted: Tensor
     decision: Tensor
     costs: Tensor
     failures: dict[int, str]
+    assured: tuple[str, ...] = ()
 
 
-def verify(task: Task, x: Tensor) -> Verdict:
+def verify(task: Task, x: Tensor, costs: Tensor | None = None) -> Verdict:
     """Judge contexts: valid is `h <= 1e-6 * sum_j |price_j d_j|`, `(B, ...) -> Verdict`.
 
-    The contexts themselves, as they will be returned, also where codes were searched.
+    The contexts themselves, as they will be returned, also where codes were searched. Where answers
+    have to stand up to something, that is judged on top: exactly for affine predictors, else by
+    looking for an exception.
+
+    Arguments:
+        task: the rows.
+        x: their contexts, `(B, ...)`.
+        costs: what the deployed model predicts there, `(B, n)`, if it has been asked.
     """
-    with torch.no_grad():
-        costs = task.pipeline.deployed(x).to("cpu", torch.float64)
+    if costs is None:
+        with torch.no_grad():
+            costs = task.pipeline.deployed(x)
+    verdict = _judged(task, x, costs.to("cpu", torch.float64))
+    if task.variation is None or not verdict.valid.any():
+        return verdict
+    rows = verdict.valid.nonzero().flatten()
+    checked = assure(task[rows], x[rows.to(x.device)], verdict.costs[rows])
+    valid, violation = verdict.valid.clone(), verdict.violation.clone()
+    valid[rows], violation[rows] = checked.holds, checked.excess.maximum(violation[rows])
+    broken = [int(rows[i]) for i in (~checked.holds).nonzero().flatten().tolist()]
+    failures = verdict.failures | dict.fromkeys(
+        broken, f"the criterion holds there, but not {task.variation.words}"
+    )
+    words = dict(zip(rows.tolist(), checked.words, strict=True))
+    assured = tuple(words.get(row, "") for row in range(len(valid)))
+    return replace(verdict, valid=valid, violation=violation, failures=failures, assured=assured)
+
+
+def _judged(task: Task, x: Tensor, costs: Tensor) -> Verdict:
+    """Judge contexts just as they are, by the task's own predictor."""
     host = task.rules.on_host()
     prices = host.turned(costs)
     solved = host.optimum(prices, task.recall)
-    rival = host.rival(prices, solved)
-    judged = host.judge(prices, rival.decisions, shortfall=rival.shortfall)
-    failures = _doubtful(host, prices, solved) | rival.failures
+    rival, rules = host.rival(prices, solved), host.at(prices)
+    solved = rules.snapped(solved)
+    judged = rules.judge(prices, rival.decisions, shortfall=rival.shortfall)
+    failures = _doubtful(rules, prices, solved) | rival.failures
     # Two decisions can be compared without a solve, if their prices are numbers.
     numbers = prices.abs().sum(1).isfinite().tolist()
     failures |= {
         row: why for row, why in solved.failures.items() if host.calls_solver or not numbers[row]
     }
     if rival.shortfall is not None:
-        seeming = host.judge(prices, rival.decisions).holds & ~judged.holds
+        seeming = rules.judge(prices, rival.decisions).holds & ~judged.holds
         for row in seeming.nonzero().flatten().tolist():
             failures[row] = (
                 "the criterion seems to hold, but the solver's answer is only known to be within "
                 f"{float(rival.shortfall[row]):.3g} of the best value; ask it for a smaller gap"
             )
+    failures |= unforgiven(task, host, prices, judged.holds)
     if task.space.domain is not None:
         faults = enumerate(task.space.domain.faults(x))
         failures |= {row: f"the context is not allowed: {fault}" for row, fault in faults if fault}
-    valid = judged.holds.clone()
+    # What has no rival at all wins by any margin.
+    alone = [row for row, why in failures.items() if why == NO_OTHER]
+    failures = {row: why for row, why in failures.items() if why != NO_OTHER}
+    valid, h = judged.holds.clone(), judged.h.clone()
+    valid[alone], h[alone] = True, 0.0
     valid[list(failures)] = False
-    tie = valid & host.ties(prices, solved.decisions)
-    unbeaten = ~host.beats(prices, solved.decisions, host.factual)
-    return Verdict(valid, unbeaten, judged.h, tie, solved.decisions, costs, failures)
+    unbeaten = ~rules.beats(prices, solved.decisions, host.factual)
+    wanted = torch.full_like(solved.decisions, torch.nan)
+    if rules.criterion.contrasts:
+        wanted = rules.pivot.to(wanted)
+    return Verdict(valid, unbeaten, h, wanted, solved.decisions, costs, failures)
+
+
+def ties(task: Task, verdict: Verdict) -> Tensor:
+    """Which valid rows are so by equality only, so that the solver may go either way: `(B,)`.
+
+    That may take another solve for each of them.
+    """
+    tie = torch.zeros_like(verdict.valid)
+    rows = verdict.valid.nonzero().flatten()
+    if len(rows) and task.rules.margin == 0:
+        host = task.rules[rows].on_host()
+        tie[rows] = host.ties(host.turned(verdict.costs[rows]), verdict.decision[rows])
+    return tie
 
 
 @dataclass(frozen=True)

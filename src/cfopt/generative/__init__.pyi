@@ -1,3 +1,5 @@
+from .anchored import Anchor as Anchor
+from .anchored import Anchored as Anchored
 from .cost_aware import Terms as Terms
 from .cost_aware import divergence as divergence
 from .cost_aware import terms as terms

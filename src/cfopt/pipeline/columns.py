@@ -13,7 +13,7 @@ import pandas as pd
 
 from cfopt._typing import Array
 from cfopt.errors import InputError
-from cfopt.names import listing, nearest
+from cfopt.names import join_words, nearest
 from cfopt.question.categories import Layout, checked_categories
 
 #: How many values of a category a message lists.
@@ -92,7 +92,7 @@ class Columns:
         )
 
     @property
-    def worded(self) -> bool:
+    def has_text(self) -> bool:
         """Whether some values are not numbers."""
         return bool(self.categories or self.flags)
 
@@ -137,8 +137,8 @@ class Columns:
                 near = get_close_matches(str(value), texts, n=1)
                 hint = f" Did you mean {near[0]!r}?" if near else ""
                 raise InputError(
-                    f"Column {name!r} needs one of {listing(texts, 'or', _LISTED)}; row {row} has "
-                    f"{value!r}.{hint}"
+                    f"Column {name!r} needs one of {join_words(texts, 'or', _LISTED)}; "
+                    f"row {row} has {value!r}.{hint}"
                 )
             if value in numbers:
                 rows[row, numbers[value]] = 1.0

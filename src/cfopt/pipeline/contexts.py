@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from cfopt.errors import CfoptError, InputError, PredictorError
-from cfopt.names import nearest
+from cfopt.names import join_words, nearest
 from cfopt.pipeline.adapted import Adapted
 from cfopt.pipeline.columns import Columns
 from cfopt.pipeline.function import Function
@@ -94,6 +94,17 @@ class Contexts:
         """Which rows have only finite values, `(B,)`."""
         return self.x.flatten(1).isfinite().all(1)
 
+    def not_finite(self) -> dict[int, str]:
+        """What is wrong with the rows that have other values, with the features' names, by row."""
+        rows = (~self.finite).nonzero().flatten().tolist()
+        fault = "the context has values that are not finite"
+        if self.features.names is None:
+            return dict.fromkeys(rows, fault)
+        names = self.features.labels(self.x[0].numel())
+        broken = ~self.x.flatten(1).isfinite().cpu()
+        listed = {row: [names[j] for j in broken[row].nonzero().flatten()] for row in rows}
+        return {row: f"{fault}: {join_words(named, most=3)}" for row, named in listed.items()}
+
 
 def as_batch(
     given: Any, pipeline: Pipeline, name: str, shape: tuple[int, ...] | None = None
@@ -118,9 +129,11 @@ def as_batch(
     dtype = dtype if parameter is None else parameter.dtype
     device = None if parameter is None else parameter.device
     x = given if isinstance(given, Tensor) else _tensor(given, dtype, device, name)
-    if isinstance(predictor, Function) and x is not given and x.ndim == 2 and len(x):
-        x = _tensor(given, torch.float64, device, name) if predictor.on_arrays(x) else x
-    if x.ndim in (1, 3):
+    single = x.ndim in (1, 3)
+    if isinstance(predictor, Function) and x is not given and x.ndim in (1, 2) and len(x):
+        on_arrays = predictor.on_arrays(x[None] if single else x)
+        x = _tensor(given, torch.float64, device, name) if on_arrays else x
+    if single:
         x = x[None]
     if x.ndim not in (2, 4):
         raise _unreadable(x, name)
@@ -245,9 +258,14 @@ def _columns(given: Any, pipeline: Pipeline, features: Features) -> Columns | No
 
 
 def _disagree(columns: Sequence[str], names: Sequence[str], what: str) -> InputError:
-    missing = sorted(set(columns) ^ set(names))
-    why = f"{missing[0]!r} is in one only" if missing else "the order differs"
-    return InputError(f"The names of Features and {what} disagree: {why}.")
+    unknown = [name for name in names if name not in columns]
+    missing = [name for name in columns if name not in names]
+    why = "The order differs."
+    if unknown:
+        why = nearest("column", unknown[0], columns)
+    elif missing:
+        why = f"names does not have {missing[0]!r}."
+    return InputError(f"The names of Features and {what} disagree. {why}")
 
 
 def _described(features: Features, columns: Columns) -> Features:

@@ -25,6 +25,7 @@ class Function(nn.Module):
             there are columns.
         columns: the columns of the DataFrames that it reads.
         like: a DataFrame that has these columns, such as the training data.
+        unread: why it is served as a function although models of its kind are read, if it is one.
     """
 
     def __init__(
@@ -32,8 +33,10 @@ class Function(nn.Module):
         function: Callable[[Any], Any],
         columns: Columns | None = None,
         like: pd.DataFrame | None = None,
+        unread: str = "",
     ) -> None:
         super().__init__()
+        self.unread = unread
         self.columns = Columns.of(like) if columns is None and like is not None else columns
         if not callable(function):
             raise InputError(f"Function needs a function, got {type(function).__name__}.")

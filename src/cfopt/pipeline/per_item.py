@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from cfopt._typing import Array
 from cfopt.errors import InputError, PredictorError
-from cfopt.names import listing
+from cfopt.names import join_words
 from cfopt.pipeline.adapted import Adapted, as_predictor
 from cfopt.pipeline.columns import Columns
 from cfopt.trees.predictor import TreePredictor
@@ -159,14 +159,14 @@ def _shared_out(every: Columns, items: Any) -> tuple[Columns, Columns]:
     if not isinstance(items, pd.DataFrame):
         raise InputError(
             "PerItem needs items as a DataFrame, since the model knows its columns by name "
-            f"({listing(every.names, 'and', 8)}); got {type(items).__name__}."
+            f"({join_words(every.names, 'and', 8)}); got {type(items).__name__}."
         )
     given = {str(name) for name in items.columns}
     unknown = sorted(given - set(every.names))
     if unknown:
         raise InputError(
             f"PerItem: items have a column {unknown[0]!r} that the model does not read; it reads "
-            f"{listing(every.names, 'and', 8)}. Leave the column out."
+            f"{join_words(every.names, 'and', 8)}. Leave the column out."
         )
     if not len(items) or not given or given == set(every.names):
         raise InputError(

@@ -79,6 +79,8 @@ class CompactCNN(nn.Module):
     """
 
     value_range = (0.0, 1.0)
+    #: Whether all costs are known to be above 0: the layers end in a Softplus.
+    positive_costs = True
 
     def __init__(self, cell: int = 8, width: int = 64) -> None:
         super().__init__()

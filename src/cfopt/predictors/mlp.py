@@ -15,6 +15,12 @@ def linear(num_features: int, num_costs: int) -> nn.Linear:
 
 
 @registry.predictors.register
+def costs() -> nn.Identity:
+    """No prediction: contexts are the costs themselves, for questions about prices."""
+    return nn.Identity()
+
+
+@registry.predictors.register
 def mlp(num_features: int, num_costs: int, depth: int) -> nn.Sequential:
     """L >= 1 affine layers with ReLU between them; hidden layers are as wide as the input."""
     if depth < 1:

@@ -53,6 +53,31 @@ class Arcs:
         back = _reached(arcs.heads, arcs.tails, self.target, self.num_nodes)
         return arcs._of(onward[arcs.tails] & back[arcs.heads])
 
+    def without(self, columns: Sequence[int]) -> Arcs:
+        """Without the arcs of some columns, and what no path can take then."""
+        return self._of(~np.isin(self.columns, columns)).useful()
+
+    def through(self, stops: Sequence[tuple[int, int]]) -> Arcs:
+        """Without arcs that no path by way of all stops can take, in a graph without cycles.
+
+        A stop is an arc, by its tail and head, or a node, twice. In the order of the graph a path
+        goes from the source to the first, from one to the next, and on to the target. What lies
+        between two of them lies between no others, so that every path that is left makes all stops.
+        """
+        levels = self.levels
+        assert levels is not None
+        kept = np.zeros(len(self.tails), dtype=bool)
+        here = self.source
+        for tail, head in [*sorted(stops, key=lambda stop: levels[stop[0]]), (self.target, -1)]:
+            onward = _reached(self.tails, self.heads, here, self.num_nodes)
+            back = _reached(self.heads, self.tails, tail, self.num_nodes)
+            if not onward[tail]:
+                return self._of(np.zeros_like(kept))
+            kept |= onward[self.tails] & back[self.heads]
+            kept |= (self.tails == tail) & (self.heads == head)
+            here = head
+        return self._of(kept)
+
     def _of(self, kept: NDArray[np.bool_]) -> Arcs:
         parts = (self.tails[kept], self.heads[kept], self.columns[kept])
         return Arcs(*parts, self.num_nodes, self.source, self.target)
@@ -117,7 +142,8 @@ class Arcs:
                 (_matrix(self.heads, self.tails, self.num_nodes), self.target),
             )
         )
-        order = onward - back if self.levels is None else self.levels
+        with np.errstate(invalid="ignore"):  # nodes that are left out of the graph
+            order = onward - back if self.levels is None else self.levels
         rank = np.empty(self.num_nodes, dtype=np.intp)
         rank[np.argsort(np.nan_to_num(order), kind="stable")] = np.arange(self.num_nodes)
         ways = [0] * self.num_nodes

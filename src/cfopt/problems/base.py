@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -17,14 +17,22 @@ from torch import Tensor
 
 from cfopt._typing import Array, Indices
 from cfopt.errors import InputError, SolverError
+from cfopt.problems.conditions import Conditions
 from cfopt.problems.decision_space import DecisionSpace
 from cfopt.problems.sense import Sense
+
+if TYPE_CHECKING:
+    from cfopt.problems.foil import Foil
 
 #: How far a decision may break a constraint, and an integer column miss an integer, as a fraction
 #: of its size (at least of 1).
 FEASIBILITY_TOLERANCE = 1e-6
+#: How exactly prices are known at best, as a fraction of the largest of them.
+ROUNDING = 1e-12
 #: Why rows fail that are asked for after the deadline.
 TIME_IS_UP = "time is up"
+#: Why there is no second-best decision.
+NO_OTHER = "there is no other decision"
 
 
 @dataclass(frozen=True)
@@ -92,6 +100,8 @@ class Problem(DecisionSpace, ABC):
     rowwise: bool = False
     #: By what fraction of its value an answer of `optimise` may fall short of the best one.
     tolerance: float = 0.0
+    #: The costs that the problem came with, where others are not predicted, `(num_costs,)`.
+    objective: Array | None = None
     #: After this moment of `time.monotonic`, rows fail instead of being solved.
     deadline: float = math.inf
 
@@ -107,7 +117,7 @@ class Problem(DecisionSpace, ABC):
         """
         return self._ending(min(self.deadline, deadline))
 
-    def unhurried(self) -> Self:
+    def without_deadline(self) -> Self:
         """The same problem without a deadline: what is verified is verified."""
         return self if self.deadline == math.inf else self._ending(math.inf)
 
@@ -120,6 +130,11 @@ class Problem(DecisionSpace, ABC):
     def prices(self, costs: Tensor) -> Tensor:
         """The objective coefficient of each decision column: `(B, num_costs) -> (B, m)`."""
         return costs
+
+    @property
+    def prices_are_costs(self) -> bool:
+        """Whether `prices` hands costs on as they are, one for each column."""
+        return type(self).prices is Problem.prices
 
     @abstractmethod
     def optimise(self, prices: Array) -> Array:
@@ -170,7 +185,23 @@ class Problem(DecisionSpace, ABC):
         """The problem whose optima are proven, where `optimise` may stop short of one."""
         return self
 
+    def narrowed(self, conditions: Conditions) -> Problem | None:
+        """A problem over the same columns with the decisions that meet conditions; None if none do.
+
+        By default by a list of all decisions or, where conditions say of single columns that they
+        are 0 or 1, by prices.
+        """
+        from cfopt.problems.restricted import narrow
+
+        return narrow(self, conditions)
+
     # What callers use.
+
+    def restricted(self, foil: Foil) -> Problem:
+        """The same problem, with the decisions of a foil only; InputError if it is empty."""
+        from cfopt.problems.restricted import restrict
+
+        return restrict(self, foil)
 
     def solve(self, costs: Tensor | ArrayLike) -> Tensor:
         """The best decisions, on the device and in the dtype of `costs`: `(B, n) -> (B, m)`."""
@@ -262,7 +293,7 @@ class Problem(DecisionSpace, ABC):
         others, failures = torch.full_like(decisions, torch.nan), {}
         shortfall = torch.zeros(len(prices), dtype=torch.float64, device=prices.device)
         for row, (price, decision) in enumerate(zip(prices, decisions.round(), strict=True)):
-            columns = self.telling_columns(decision)
+            columns = self.distinguishing_columns(decision)
             forced = price.expand(len(columns), -1).clone()
             each = torch.arange(len(columns), device=price.device)
             flipped = self.sense.sign * (2 * decision[columns] - 1)
@@ -272,13 +303,33 @@ class Problem(DecisionSpace, ABC):
             found, value = solved.decisions, self.sense.sign * solved.decisions @ price
             value[(found[each, columns] == decision[columns]) | value.isnan()] = torch.inf
             if value.isinf().all():
-                failures[row] = "there is no other decision"
+                failures[row] = next(iter(solved.failures.values()), NO_OTHER)
             else:
                 others[row] = found[value.argmin()]
                 if solved.shortfall is not None:
                     shortfall[row] = value.min() - (value - solved.shortfall).min()
         return Solved(others, failures, shortfall if shortfall.any() else None)
 
-    def telling_columns(self, decision: Tensor) -> Tensor:
+    def has_equal(self, prices: Tensor, decisions: Tensor, tolerance: float) -> Tensor:
+        """Whether another decision is as good as the best one: `(B, m), (B, m) -> (B,)`.
+
+        As good is `<theta, y - y*> <= tolerance * sum_j |theta_j (y_j - y*_j)|`. One solve decides
+        it, where decisions are ranked: y* is charged that fraction more of what it takes, the rest
+        that much less. For columns of 0 and 1 another decision is then the best if, and only if, it
+        was as good. Where they are not ranked, nothing is known: False.
+        """
+        if not self.ranks_decisions:
+            return torch.zeros(len(prices), dtype=torch.bool, device=prices.device)
+        sizes = prices.abs()
+        # What costs nothing but for rounding makes no difference.
+        least = ROUNDING * sizes.amax(1, keepdim=True)
+        extra = torch.where(decisions > 0.5, tolerance * sizes + least, -tolerance * sizes)
+        solved = self.attempt(prices + self.sense.sign * extra)
+        difference = solved.decisions.to(decisions) - decisions
+        terms = prices * difference
+        level = self.sense.sign * terms.sum(1) <= tolerance * terms.abs().sum(1) + least[:, 0]
+        return level & ~same_decision(solved.decisions.to(decisions), decisions)
+
+    def distinguishing_columns(self, decision: Tensor) -> Tensor:
         """Columns of which every other decision has one different: `(m,) -> (k,)`."""
         return torch.arange(self.num_columns, device=decision.device)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cfopt._typing import Array
 from cfopt.errors import InputError
+from cfopt.names import nearest
 from cfopt.problems.scene import Bars, Entry, Scene, entries
 
 #: How many entries of a decision a message shows.
@@ -80,6 +81,29 @@ class DecisionSpace:
         """The entries of a decision; without names `decision_names`, or y0, y1 and so on."""
         called = names or self.decision_names or [f"y{j}" for j in range(self.num_columns)]
         return entries(called, *self.column_bounds(), self.integer_columns())
+
+    def columns_of(self, entry: str | int, touching: bool = False) -> tuple[int, ...]:
+        """The columns of an entry, by its name or number; of a place, all that lead there.
+
+        Arguments:
+            touching: whether those that leave a place are meant as well.
+        """
+        if not isinstance(entry, str):
+            if not 0 <= entry < self.num_columns:
+                raise InputError(
+                    f"A decision of {type(self).__name__} has the entries 0 to "
+                    f"{self.num_columns - 1}; there is no entry {entry}."
+                )
+            return (entry,)
+        scene = self.cached_scene
+        for names in (scene.names, self.decision_names or ()):
+            if entry in names:
+                return (names.index(entry),)
+        columns = scene.columns_at(entry, touching)
+        if not columns:
+            places = getattr(scene, "places", ())
+            raise InputError(nearest("entry", entry, dict.fromkeys((*places, *scene.names))))
+        return columns
 
     def describe(self, decision: Array) -> str:
         """A decision in a few words, for messages: its route, or its entries that are not 0."""

@@ -10,7 +10,15 @@ from torch import Tensor
 from cfopt import registry
 from cfopt._typing import Array, Indices
 from cfopt.errors import InputError
-from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved, as_array
+from cfopt.problems.base import (
+    FEASIBILITY_TOLERANCE,
+    NO_OTHER,
+    ROUNDING,
+    Problem,
+    Solved,
+    as_array,
+)
+from cfopt.problems.conditions import Conditions
 from cfopt.problems.sense import Sense
 
 #: How many scores are held in memory at once (of 8 bytes).
@@ -60,6 +68,10 @@ class Finite(Problem):
     def list_decisions(self, limit: int) -> Array | None:
         return self._decisions.copy() if len(self._decisions) <= limit else None
 
+    def narrowed(self, conditions: Conditions) -> Finite | None:
+        kept = self._decisions[conditions.met(self._decisions)]
+        return Finite(kept, self.sense) if len(kept) else None
+
     @property
     def ranks_decisions(self) -> bool:
         """The list can be ranked, whatever its values."""
@@ -67,7 +79,7 @@ class Finite(Problem):
 
     def runner_up(self, prices: Tensor, decisions: Tensor) -> Solved:
         if len(self._decisions) == 1:
-            failures = dict.fromkeys(range(len(prices)), "there is no other decision")
+            failures = dict.fromkeys(range(len(prices)), NO_OTHER)
             return Solved(torch.full_like(prices, torch.nan), failures)
         host = prices.detach().to("cpu", torch.float64).numpy()
         own = decisions.detach().to("cpu", torch.float64).numpy()
@@ -77,6 +89,12 @@ class Finite(Problem):
             scores[0, self._is(own[row])] = np.inf
             best[row] = self._first_best(host[row : row + 1], scores)[0]
         return Solved(torch.from_numpy(self._decisions[best]).to(prices.device, prices.dtype), {})
+
+    def has_equal(self, prices: Tensor, decisions: Tensor, tolerance: float) -> Tensor:
+        second = self.runner_up(prices, decisions)
+        terms = prices * (second.decisions.to(prices) - decisions.to(prices))
+        slack = tolerance * terms.abs().sum(1) + ROUNDING * prices.abs().amax(1)
+        return self.sense.sign * terms.sum(1) <= slack
 
     def _is(self, decision: Array) -> NDArray[np.bool_]:
         """Which listed decisions a given one is, up to the tolerance: `(n,) -> (D,)`."""

@@ -10,6 +10,7 @@ from cfopt import registry
 from cfopt._typing import Array
 from cfopt.errors import InputError
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved
+from cfopt.problems.conditions import Conditions
 from cfopt.problems.finite import Finite
 from cfopt.problems.milp import MILP
 from cfopt.problems.scene import Items
@@ -70,6 +71,12 @@ class Knapsack(Problem):
 
     def runner_up(self, prices: Tensor, decisions: Tensor) -> Solved:
         return self._solver.runner_up(prices, decisions)
+
+    def has_equal(self, prices: Tensor, decisions: Tensor, tolerance: float) -> Tensor:
+        return self._solver.has_equal(prices, decisions, tolerance)
+
+    def narrowed(self, conditions: Conditions) -> Problem | None:
+        return self._solver.narrowed(conditions)
 
     def scene(self) -> Items:
         named = self.decision_names is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import highspy
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from cfopt._typing import Array
 from cfopt.errors import InputError
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, as_array
+from cfopt.problems.conditions import Conditions
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,17 @@ class LinearModel:
             self.lower[others],
             self.upper[others],
             self.integer[others],
+        )
+
+    def with_rows(self, columns: NDArray[np.int32], conditions: Conditions) -> LinearModel:
+        """The model with further limits on sums of some columns."""
+        rows = scipy.sparse.lil_array((len(conditions), self.num_columns))
+        rows[:, columns] = conditions.matrix
+        return replace(
+            self,
+            matrix=scipy.sparse.csc_array(scipy.sparse.vstack([self.matrix, rows])),
+            row_lower=np.concatenate([self.row_lower, conditions.lower]),
+            row_upper=np.concatenate([self.row_upper, conditions.upper]),
         )
 
     def cone(self) -> LinearModel:

@@ -17,6 +17,7 @@ from cfopt import registry
 from cfopt._typing import Array, Indices
 from cfopt.errors import InputError, SolverError
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, PartialCosts, Problem, as_array
+from cfopt.problems.conditions import Conditions
 from cfopt.problems.highs import SOLVER_TOLERANCE, HighsModel
 from cfopt.problems.linear_model import LinearModel
 from cfopt.problems.sense import Sense
@@ -88,6 +89,7 @@ class MILP(Problem):
                 f"fixed_costs needs {count} finite numbers, one for each column; got shape "
                 f"{fixed.shape}."
             )
+        self.objective = None if fixed_costs is None else fixed[predicted].copy()
         fixed[predicted] = 0.0
         self._priced = np.concatenate([predicted, np.flatnonzero(fixed)]).astype(np.int32)
         self._partial = PartialCosts(np.arange(len(predicted)), fixed[self._priced])
@@ -172,6 +174,15 @@ class MILP(Problem):
         names = self.names or [f"y{j}" for j in range(self._model.num_columns)]
         return tuple(names[j] for j in self._priced)
 
+    def narrowed(self, conditions: Conditions) -> MILP | None:
+        """The same model with more rows."""
+        other = copy(self)
+        other._model = self._model.with_rows(self._priced, conditions)
+        other._highs, other._exact = None, None
+        other.__dict__.pop("_listed", None)
+        why = HighsModel(other._model, self.sense, self.gap, self.time_limit).infeasibility()
+        return None if "infeasible" in why else other  # or time ran out: then it is not known
+
     def ray(self, prices: Array) -> Array | None:
         """The direction in which HiGHS finds the model unbounded, if it is one of recession.
 
@@ -199,7 +210,11 @@ class MILP(Problem):
         return {row: f"the solver's answer {fault}" for row, fault in faults if fault}
 
     def prices(self, costs: Tensor) -> Tensor:
-        return costs if self.num_columns == self.num_costs else self._partial(costs)
+        return costs if self.prices_are_costs else self._partial(costs)
+
+    @property
+    def prices_are_costs(self) -> bool:
+        return self.num_columns == self.num_costs
 
     def optimise(self, prices: Array) -> Array:
         """One HiGHS solve a row; LPs restart from the last basis."""
@@ -222,9 +237,9 @@ class MILP(Problem):
             if self.gap > 0 and self._model.integer.any():
                 value = float(costs @ decisions[row])
                 shortfall[row] = max(0.0, self.sense.sign * (value - self._highs.bound))
-        return decisions, shortfall + self._drowned(varying, decisions)
+        return decisions, shortfall + self._indistinct(varying, decisions)
 
-    def _drowned(self, prices: Array, decisions: Array) -> Array:
+    def _indistinct(self, prices: Array, decisions: Array) -> Array:
         """What HiGHS cannot distinguish where predicted costs are tiny: `(B, m) -> (B,)`."""
         largest = np.abs(prices).max(axis=1)
         predicted = np.abs(prices[:, : self.num_costs]).max(axis=1)

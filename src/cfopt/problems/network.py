@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import ArrayLike
 from torch import Tensor
 
@@ -16,13 +18,17 @@ from cfopt._typing import Array, Indices
 from cfopt.errors import InputError
 from cfopt.problems.arcs import Arcs, End, arcs_of_matrix, walk
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved, as_array
+from cfopt.problems.conditions import Conditions
 from cfopt.problems.finite import Finite
+from cfopt.problems.path_program import PathProgram
 from cfopt.problems.path_solvers import Dijkstra, LevelSweep
 from cfopt.problems.routes import Network
 
 Node = Hashable
 #: Up to this many paths, scoring them all beats a sweep, and Dijkstra's algorithm.
 _FEW, _FEW_WITH_CYCLES = 100, 1000
+#: Up to this many paths, scoring those that meet conditions beats a program.
+_LISTED_PATHS = 20_000
 #: Numbers that a list of all paths may have.
 _LISTED_NUMBERS = 20_000_000
 
@@ -172,8 +178,8 @@ class ShortestPath(Problem):
         if self._finite is not None:
             return self._finite.optimise(prices)
         decisions = np.zeros_like(prices)
-        for rows, arcs in self._solver.arcs_of(prices):
-            decisions[rows, self._arcs.columns[arcs]] = 1.0
+        rows, arcs = self._solver.arcs_of(prices)
+        decisions[rows, self._arcs.columns[arcs]] = 1.0
         return decisions
 
     def runner_up(self, prices: Tensor, decisions: Tensor) -> Solved:
@@ -181,7 +187,7 @@ class ShortestPath(Problem):
             return self._finite.runner_up(prices, decisions)
         return super().runner_up(prices, decisions)
 
-    def telling_columns(self, decision: Tensor) -> Tensor:
+    def distinguishing_columns(self, decision: Tensor) -> Tensor:
         """The path's own edges: another path misses one of them."""
         return decision.nonzero().flatten()
 
@@ -225,6 +231,53 @@ class ShortestPath(Problem):
         for row, arcs in enumerate(paths):
             decisions[row, self._arcs.columns[arcs]] = 1.0
         return decisions
+
+    def narrowed(self, conditions: Conditions) -> Problem | None:
+        """By a list where paths are few, else by leaving out arcs, else by a program of flows.
+
+        Without cycles, arcs that must be taken leave a graph in which every path takes them; with
+        cycles, a cheapest walk along them might cross itself, and is not a path.
+        """
+        if self._finite is not None:
+            return self._finite.narrowed(conditions)
+        forced, forbidden, rest = conditions.split()
+        arcs = self._arcs.without(forbidden)
+        if not len(arcs.tails) or not all(np.isin(group, arcs.columns).any() for group in forced):
+            return None
+        stops = [self._stop(arcs, group) for group in forced]
+        if not len(rest) and (not stops or (arcs.levels is not None and None not in stops)):
+            arcs = arcs.through([stop for stop in stops if stop is not None]) if stops else arcs
+            return self._along(arcs) if len(arcs.tails) else None
+        listed = self._along(arcs).list_decisions(_LISTED_PATHS)
+        if listed is not None:
+            return Finite(listed).narrowed(conditions)
+        columns = scipy.sparse.csr_array(
+            (np.ones(len(arcs.tails)), (arcs.columns, np.arange(len(arcs.tails)))),
+            shape=(self.num_costs, len(arcs.tails)),
+        )
+        return PathProgram.of(arcs, columns, np.zeros(self.num_costs), conditions)
+
+    @staticmethod
+    def _stop(arcs: Arcs, group: Indices) -> tuple[int, int] | None:
+        """The arc or node that a path must pass to take one of some columns; None if neither."""
+        (taken,) = np.nonzero(np.isin(arcs.columns, group))
+        heads, tails = set(arcs.heads[taken].tolist()), set(arcs.tails[taken].tolist())
+        parallel = (arcs.tails == arcs.tails[taken[0]]) & (arcs.heads == arcs.heads[taken[0]])
+        if len(taken) == 1 and parallel.sum() == 1:
+            return int(arcs.tails[taken[0]]), int(arcs.heads[taken[0]])
+        if len(heads) == 1 and len(taken) == int((arcs.heads == arcs.heads[taken[0]]).sum()):
+            return (*heads, *heads)
+        if len(tails) == 1 and len(taken) == int((arcs.tails == arcs.tails[taken[0]]).sum()):
+            return (*tails, *tails)
+        return None
+
+    def _along(self, arcs: Arcs) -> ShortestPath:
+        """The same network, of which only some arcs can be taken."""
+        other = copy(self)
+        other._arcs = arcs
+        other._solver = Dijkstra(arcs) if arcs.levels is None else LevelSweep(arcs)
+        other.__dict__.pop("_listed", None)
+        return other
 
     def _placed(self, coordinates: Mapping[Any, Sequence[float]]) -> Array:
         missing = [node for node in self.nodes if node not in coordinates]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
@@ -30,69 +32,87 @@ class LevelSweep:
 
     def __init__(self, arcs: Arcs) -> None:
         assert arcs.levels is not None
-        self._arcs = arcs
         degrees = np.bincount(arcs.heads, minlength=arcs.num_nodes)
         # Nodes by level, those with many arcs first: the k-th arcs into the nodes of a level then
         # enter the first few of them, and one operation relaxes all k-th arcs.
         order = np.lexsort((-degrees, arcs.levels))
-        self._place = np.empty(arcs.num_nodes, dtype=np.intp)
-        self._place[order] = np.arange(arcs.num_nodes)
-        heads = self._place[arcs.heads]
-        by_head = np.lexsort((np.arange(len(heads)), heads))
-        first = np.searchsorted(heads[by_head], np.arange(arcs.num_nodes))
-        turn = np.empty(len(heads), dtype=np.intp)
-        turn[by_head] = np.arange(len(heads)) - first[heads[by_head]]
-        level = arcs.levels[arcs.heads]
+        place = np.empty(arcs.num_nodes, dtype=np.intp)
+        place[order] = np.arange(arcs.num_nodes)
+        heads, level = place[arcs.heads], arcs.levels[arcs.heads]
+        turn = _turns(heads)
         #: Arcs in the order in which they are relaxed.
         self._order = np.lexsort((heads, turn, level))
-        self._tails = self._place[arcs.tails][self._order]
-        self._labels = self._order[:, None].astype(np.int32)
         into, level, turn = (which[self._order] for which in (heads, level, turn))
-        #: For each level its arcs, and which of them enter which nodes first, second and so on.
-        self._levels: list[tuple[slice, list[tuple[slice, slice]]]] = []
+        self._columns = arcs.columns[self._order]
+        # Place 0 is the source's. The least cost of a way to another node takes the place of the
+        # cost of the first arc into it.
+        slot = np.zeros(arcs.num_nodes, dtype=np.intp)
+        slot[into[turn == 0]] = 1 + np.flatnonzero(turn == 0)
+        tails = slot[place[arcs.tails[self._order]]]
+        #: From the place of an arc to that of its tail.
+        self._before = np.concatenate([[0], tails])
+        self._target = slot[place[arcs.target]]
+        self._labels = np.arange(1 + len(heads), dtype=np.int32)[:, None]  # half the memory to move
+        #: For each level its arcs, the places of their tails, and which of the k-th arcs compete
+        #: with which of the first ones.
+        self._levels: list[tuple[slice, Indices, list[tuple[slice, slice]]]] = []
         for start, end in _runs(level):
-            turns = [
-                (slice(a, b), slice(into[start + a], into[start + b - 1] + 1))
-                for a, b in _runs(turn[start:end])
+            first = 1 + start
+            others = [
+                (slice(first + a, first + b), slice(first, first + b - a))
+                for a, b in _runs(turn[start:end])[1:]
             ]
-            self._levels.append((slice(start, end), turns))
+            self._levels.append((slice(first, 1 + end), tails[start:end], others))
 
-    def arcs_of(self, prices: Array) -> list[tuple[Indices, Indices]]:
-        """Rows, and the arcs of their paths from the target back: `(B, m) -> [(R,), (R,)]`."""
-        at_once = max(1, _NUMBERS_AT_ONCE // max(1, len(self._order)))
+    def arcs_of(self, prices: Array) -> tuple[Indices, Indices]:
+        """The arcs of all paths, and the row that each belongs to: `(B, m) -> (R,), (R,)`."""
+        at_once = max(1, _NUMBERS_AT_ONCE // len(self._order))
         found = []
         for start in range(0, len(prices), at_once):
-            steps = self._back(self._sweep(prices[start : start + at_once]))
-            found += [(rows + start, taken) for rows, taken in steps]
-        return found
+            rows, places = _joined(self._back(self._sweep(prices[start : start + at_once])))
+            found.append((start + rows, self._order[places - 1]))
+        return _joined(found)
 
     def _sweep(self, prices: Array) -> NDArray[np.int32]:
-        """The last arc of a cheapest way to each node, by its place: `(B, m) -> (N, B)`."""
-        costs = prices.T[self._arcs.columns[self._order]]
-        reach = np.full((self._arcs.num_nodes, len(prices)), np.inf)
-        reach[self._place[self._arcs.source]] = 0.0
-        last = np.zeros(reach.shape, dtype=np.int32)  # half the memory to move
-        for arcs, ((first, entered), *others) in self._levels:
-            offered, taken = reach[self._tails[arcs]], self._labels[arcs]
-            offered += costs[arcs]
-            reach[entered], last[entered] = offered[first], taken[first]
-            for turn, entered in others:
-                better = offered[turn] < reach[entered]
-                np.minimum(reach[entered], offered[turn], out=reach[entered])
-                np.copyto(last[entered], taken[turn], where=better)
+        """The last arc of a cheapest way to each node, by its place: `(B, m) -> (1 + A, B)`."""
+        reach = np.empty((len(self._labels), len(prices)))
+        reach[0] = 0.0
+        np.take(prices.T, self._columns, axis=0, out=reach[1:], mode="clip")  # "raise" would copy
+        last = np.repeat(self._labels, len(prices), axis=1)
+        for arcs, tails, others in self._levels:
+            offers = reach[arcs]
+            offers += reach.take(tails, axis=0)
+            for turn, first in others:
+                offer, least = reach[turn], reach[first]
+                np.copyto(last[first], self._labels[turn], where=offer < least)
+                np.minimum(offer, least, out=least)
         return last
 
-    def _back(self, last: NDArray[np.int32]) -> list[tuple[Indices, Indices]]:
+    def _back(self, last: NDArray[np.int32]) -> Iterator[tuple[Indices, Indices]]:
+        """Rows, and the arcs of their paths from the target back."""
         rows = np.arange(last.shape[1])
-        at = np.full(len(rows), self._arcs.target)
-        steps = []
+        at = np.full(len(rows), self._target)
         while len(rows):
-            taken = last[self._place[at], rows]
-            steps.append((rows, taken))
-            at = self._arcs.tails[taken]
-            going = at != self._arcs.source
-            rows, at = rows[going], at[going]
-        return steps
+            taken = last[at, rows]
+            yield rows, taken
+            at = self._before[taken]
+            if not at.all():  # some have arrived at the source
+                rows, at = rows[at > 0], at[at > 0]
+
+
+def _joined(steps: Iterable[tuple[Indices, Indices]]) -> tuple[Indices, Indices]:
+    nothing = np.empty(0, dtype=np.intp)
+    rows, arcs = zip((nothing, nothing), *steps, strict=True)
+    return np.concatenate(rows), np.concatenate(arcs)
+
+
+def _turns(heads: Indices) -> Indices:
+    """For each arc the number of arcs listed before it that enter the same node: `(A,)`."""
+    by_head = np.argsort(heads, kind="stable")
+    turns = np.empty_like(heads)
+    starts = np.searchsorted(heads[by_head], heads[by_head])
+    turns[by_head] = np.arange(len(heads)) - starts
+    return turns
 
 
 def _runs(values: Indices) -> list[tuple[int, int]]:
@@ -125,8 +145,8 @@ class Dijkstra:
             shape=(arcs.num_nodes, arcs.num_nodes),
         )
 
-    def arcs_of(self, prices: Array) -> list[tuple[Indices, Indices]]:
-        """Rows, and the arcs of their paths from the target back: `(B, m) -> [(R,), (R,)]`."""
+    def arcs_of(self, prices: Array) -> tuple[Indices, Indices]:
+        """The arcs of all paths, and the row that each belongs to: `(B, m) -> (R,), (R,)`."""
         costs = prices[:, self._arcs.columns]
         negative = np.flatnonzero((costs < 0).any(axis=1))
         if len(negative):
@@ -139,21 +159,20 @@ class Dijkstra:
             _, came_from[row] = dijkstra(
                 self._graph, indices=self._arcs.source, return_predecessors=True
             )
-        return self._back(came_from, sorted_costs, cheapest)
+        return _joined(self._back(came_from, sorted_costs, cheapest))
 
     def _back(
         self, came_from: Indices, costs: Array, cheapest: Array
-    ) -> list[tuple[Indices, Indices]]:
+    ) -> Iterator[tuple[Indices, Indices]]:
+        """Rows, and the arcs of their paths from the target back."""
         rows = np.arange(len(came_from))
         at = np.full(len(rows), self._arcs.target)
-        steps = []
         while len(rows):
             before = came_from[rows, at]
             pair = np.searchsorted(self._pairs, before * self._arcs.num_nodes + at)
-            steps.append((rows, self._order[self._first_cheapest(rows, pair, costs, cheapest)]))
+            yield rows, self._order[self._first_cheapest(rows, pair, costs, cheapest)]
             going = before != self._arcs.source
             rows, at = rows[going], before[going]
-        return steps
 
     def _first_cheapest(
         self, rows: Indices, pair: Indices, costs: Array, cheapest: Array

@@ -95,6 +95,10 @@ class PyEPOProblem(Problem):
         """PyEPO's full costs: the predicted ones added to what is fixed."""
         return costs if self._partial is None else self._partial(costs)
 
+    @property
+    def prices_are_costs(self) -> bool:
+        return self._partial is None
+
     def exact(self) -> Self:
         if self._proves or self._solver.size is None:
             return self

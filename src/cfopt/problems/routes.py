@@ -53,7 +53,7 @@ class Routes(Scene):
         return self.lattice is not None
 
     @property
-    def ruled(self) -> bool:
+    def has_rulers(self) -> bool:
         """Whether places are named along the edges, as they are too many to be named each."""
         return self.lattice is not None and len(self.places) > LETTERS
 
@@ -154,7 +154,7 @@ class Network(Routes):
         return len(self.places) > _MANY
 
     @property
-    def roomy(self) -> bool:
+    def has_broad_arcs(self) -> bool:
         """Whether arcs can be drawn broad: on a lattice they neither cross nor run side by side."""
         return self.lattice is not None and not any(self.bends)
 
@@ -169,7 +169,7 @@ class Network(Routes):
 
     def to_dict(self) -> dict[str, Any]:
         """With what renderers would otherwise have to find out again."""
-        look = ("bends", "arrows", "roomy", "crowded")
+        look = ("bends", "arrows", "has_broad_arcs", "crowded")
         return super().to_dict() | {name: getattr(self, name) for name in look}
 
     @cached_property
@@ -181,6 +181,18 @@ class Network(Routes):
             if not self.directed and source != target:
                 found.setdefault((target, source), []).append(k)
         return found
+
+    def columns_at(self, place: str, touching: bool) -> tuple[int, ...]:
+        number = self._numbers.get(place)
+        if number is None:
+            return ()
+        ends = np.array(self.arcs, dtype=np.intp).reshape(-1, 2)
+        loop = ends[:, 0] == ends[:, 1]
+        if touching or not self.directed:
+            return tuple(np.flatnonzero((ends == number).any(axis=1) & ~loop).tolist())
+        # A route enters each of its places once, but for the first, which it leaves.
+        side = ends[:, 0 if number == self.start else 1]
+        return tuple(np.flatnonzero((side == number) & ~loop).tolist())
 
     def path_of(self, decision: Array) -> Path | None:
         """The places of a route in order; of arcs side by side the name of the one taken, too."""

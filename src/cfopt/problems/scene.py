@@ -17,7 +17,7 @@ import numpy as np
 
 from cfopt._typing import Array
 from cfopt.errors import InputError
-from cfopt.names import listing
+from cfopt.names import join_words
 
 #: A place of a route: row and column on a map or grid, else its name.
 Place: TypeAlias = tuple[int, int] | str
@@ -102,6 +102,14 @@ class Scene:
             f"A path is for routes; a {self.noun} is a list of {len(self.entries)} numbers here."
         )
 
+    def columns_at(self, place: str, touching: bool) -> tuple[int, ...]:
+        """The entries that lead to a place, which is visited if one of them is taken; () if none.
+
+        Arguments:
+            touching: whether all entries that begin or end there are meant.
+        """
+        return ()
+
     def note(self, decision: Array) -> str:
         """What else is worth knowing of a decision, as the end of a sentence; "" for nothing."""
         return ""
@@ -133,7 +141,7 @@ class Scene:
             else f"{self.names[j]} = {decision[j]:.4g}"
             for j in columns
         ]
-        return hints(parts) if short else listing(parts)
+        return hints(parts) if short else join_words(parts)
 
     def to_dict(self) -> dict[str, Any]:
         """The scene as JSON takes it; None stands for a bound that is not there."""
@@ -209,17 +217,17 @@ class Items(Scene):
         used = np.array(self.weights) @ (decision > 0.5)
         room = [capacity or 1.0 for capacity in self.capacities]
         which = "the capacity" if len(room) == 1 else "the capacities"
-        return f"takes {listing([f'{fraction:.0%}' for fraction in used / room])} of {which}"
+        return f"takes {join_words([f'{fraction:.0%}' for fraction in used / room])} of {which}"
 
     def _listed(self, decision: Array, columns: list[int], short: bool) -> str:
         if not self.unit:
             return super()._listed(decision, columns, short)
         numbers = list(map(str, columns))
         units = self.unit if len(numbers) == 1 else f"{self.unit}s"
-        return f"{units} {hints(numbers) if short else listing(numbers)}"
+        return f"{units} {hints(numbers) if short else join_words(numbers)}"
 
 
 def hints(parts: Sequence[str]) -> str:
     """The first few parts, and how many more there are."""
     more = len(parts) - _HINTS
-    return listing([*parts[:_HINTS], *([f"{more} more"] if more > 0 else [])])
+    return join_words([*parts[:_HINTS], *([f"{more} more"] if more > 0 else [])])

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from cfopt import registry
 from cfopt._typing import Array, Indices
-from cfopt.errors import InputError
-from cfopt.problems.base import Problem
+from cfopt.errors import InputError, SolverError
+from cfopt.problems.base import Problem, Solved
+from cfopt.problems.conditions import Conditions
 from cfopt.problems.lattice import Cell, cell_names
+from cfopt.problems.map_routes import MapRoutes
 from cfopt.problems.milp import MILP
 from cfopt.problems.routes import Cells
+from cfopt.problems.second_route import SecondRoute
 
 _SIDES = [(-1, 0), (0, -1), (0, 1), (1, 0)]
 _CORNERS = [(-1, -1), (-1, 1), (1, -1), (1, 1)]
@@ -64,10 +69,10 @@ class TerrainShortestPath(Problem):
         """A sweep where no cost is negative, the flow program for the other rows."""
         negative = (prices < 0).any(axis=1)
         if not negative.any():
-            return self._sweep(prices)
+            return self.sweep(prices)
         decisions = np.empty_like(prices)
         if not negative.all():
-            decisions[~negative] = self._sweep(prices[~negative])
+            decisions[~negative] = self.sweep(prices[~negative])
         decisions[negative] = self._flow_program().optimise(prices[negative])
         return decisions
 
@@ -100,7 +105,49 @@ class TerrainShortestPath(Problem):
             neighbours=self.neighbours,
         )
 
-    def _sweep(self, prices: Array) -> Array:
+    def number(self, cell: Cell) -> int:
+        """The entry of a decision that stands for a cell."""
+        return cell[0] * self.cols + cell[1]
+
+    def moves(self) -> tuple[Indices, Indices]:
+        """From which cell to which one can move, by their numbers, `(A,)` twice."""
+        cells = np.arange(self.num_costs).reshape(self.rows, self.cols)
+        pairs = [
+            (cells[i, j], cells[i + down, j + right])
+            for i in range(self.rows)
+            for j in range(self.cols)
+            for down, right in self._offsets
+            if 0 <= i + down < self.rows and 0 <= j + right < self.cols
+        ]
+        sources, targets = np.array(pairs).T
+        return sources, targets
+
+    def between(self, start: Cell, goal: Cell) -> TerrainShortestPath:
+        """The same map with other ends."""
+        return TerrainShortestPath(self.rows, self.cols, self.neighbours, start, goal)
+
+    def narrowed(self, conditions: Conditions) -> Problem | None:
+        """Routes that visit no cell twice: a walk that crosses itself is not a plan."""
+        return MapRoutes.of(self, conditions)
+
+    @property
+    def ranks_decisions(self) -> bool:
+        """Routes can be ranked, though visits are not limited to 0 and 1."""
+        return True
+
+    def runner_up(self, prices: Tensor, decisions: Tensor) -> Solved:
+        """The second-best route: walks that cross themselves are left out."""
+        host, own = (part.detach().to("cpu", torch.float64).numpy() for part in (prices, decisions))
+        second, failures = SecondRoute(self), {}
+        others = np.full(host.shape, np.nan)
+        for row in range(len(host)):
+            try:
+                others[row] = second.find(host[row], own[row])
+            except SolverError as error:
+                failures[row] = str(error)
+        return Solved(torch.from_numpy(others).to(prices.device, prices.dtype), failures)
+
+    def sweep(self, prices: Array) -> Array:
         """Cheapest paths where no cost is negative, of as many maps at once as a cache holds."""
         at_once = max(1, _NUMBERS_AT_ONCE // self.num_costs)
         parts = [self._paths(prices[k : k + at_once]) for k in range(0, len(prices), at_once)]
@@ -214,22 +261,14 @@ class TerrainShortestPath(Problem):
     def _flow_program(self) -> MILP:
         """Visits first, then one column for each move: `visits = moves in (+ 1 at the start)`."""
         if self._flow is None:
-            cells = np.arange(self.num_costs).reshape(self.rows, self.cols)
-            moves = [
-                (cells[i, j], cells[i + down, j + right])
-                for i in range(self.rows)
-                for j in range(self.cols)
-                for down, right in self._offsets
-                if 0 <= i + down < self.rows and 0 <= j + right < self.cols
-            ]
-            sources, targets = np.array(moves).T
-            n, m = self.num_costs, len(moves)
+            sources, targets = self.moves()
+            n, m = self.num_costs, len(sources)
             moving = np.arange(m)
             into = scipy.sparse.csr_array((np.ones(m), (targets, moving)), shape=(n, m))
             out = scipy.sparse.csr_array((np.ones(m), (sources, moving)), shape=(n, m))
             balance, visits = np.zeros(n), np.zeros(n)
-            balance[cells[self.start]], balance[cells[self.goal]] = -1.0, 1.0
-            visits[cells[self.start]] = 1.0
+            balance[self.number(self.start)], balance[self.number(self.goal)] = -1.0, 1.0
+            visits[self.number(self.start)] = 1.0
             matrix = scipy.sparse.block_array(
                 [[None, into - out], [scipy.sparse.eye_array(n), -into]]
             )

@@ -8,12 +8,12 @@ from torch import Tensor
 
 from cfopt import registry
 from cfopt.errors import InputError
-from cfopt.names import listing
+from cfopt.names import join_words
 from cfopt.problems.base import Problem, Solved, same_decision
 from cfopt.problems.sense import Sense
 from cfopt.question.criterion import Contrastive
 from cfopt.question.quantifier import Quantifier
-from cfopt.question.words import RowFacts, lags
+from cfopt.question.words import RowFacts, worse_by
 
 #: How many decisions that contradict each other a message and a report name.
 _DESCRIBED, _NAMED = 3, 6
@@ -36,7 +36,8 @@ class Absolute(Contrastive):
 
     def check(self, problem: Problem, margin: float) -> None:
         """With a margin, the best other decision must be one that can be asked for."""
-        if margin > 0 and not problem.ranks_decisions:
+        super().check(problem, margin)
+        if margin > 0 and self.foil is None and not problem.ranks_decisions:
             raise InputError(
                 "A margin on an absolute explanation needs binary or listed decisions, which those "
                 f"of {type(problem).__name__} are not known to be. Use margin=0, or binary=True "
@@ -59,9 +60,21 @@ class Absolute(Contrastive):
             shortfall = shortfall.index_copy(0, reached, others.shortfall)
         return Solved(decisions, solved.failures | lost, shortfall)
 
-    def ties(self, prices: Tensor, optimum: Tensor, factual: Tensor, tolerance: float) -> Tensor:
-        """The solver returned another decision of the same value."""
-        return ~same_decision(optimum, self.alternative)
+    def ties(
+        self,
+        problem: Problem,
+        prices: Tensor,
+        optimum: Tensor,
+        factual: Tensor,
+        tolerance: float,
+    ) -> Tensor:
+        """Another decision has the same value, whether the solver returned it or not."""
+        tie = ~same_decision(optimum, self.alternative)
+        rest = (~tie).nonzero().flatten()
+        if len(rest):
+            costs = problem.sense.sign * prices[rest]
+            tie[rest] = problem.has_equal(costs, self.alternative[rest], tolerance)
+        return tie
 
     @classmethod
     def choice(cls, noun: str) -> tuple[str, str]:
@@ -73,32 +86,36 @@ class Absolute(Contrastive):
         return "What would have made mine the best?", best
 
     def ask(self) -> str:
-        return "When would the alternative have been the best of all?"
+        why = "" if self.foil is None else f"Why not {self.foil.phrase}? "
+        return f"{why}When would {self.subject} have been the best of all?"
 
     def answer(self, tie: bool, unbeaten: bool) -> str:
-        level = ", level with what the solver returned" if tie else ""
-        return f"in this context the alternative is optimal{level}"
+        level = ", level with another decision" if tie else ""
+        return f"in this context {self.subject} is optimal{level}"
 
     def miss(self, violation: float, sense: Sense) -> str:
-        return f"the alternative still {lags(violation, sense)} than the best decision"
+        return f"{self.subject} still {worse_by(violation, sense)} than the best decision"
 
     def conflict(self, where: str, rivals: Sequence[str], margin: float) -> str:
         beat = "win by its margin against" if margin > 0 else "beat"
         letters = [chr(ord("A") + k) if k < 26 else f"A{k}" for k in range(len(rivals))]
         if not rivals:
-            return f"in {where} is the alternative the best of all"
+            return f"in {where} is {self.subject} the best of all"
         if len(rivals) == 1:
-            text = f"in {where} does the alternative {beat} A"
+            text = f"in {where} does {self.subject} {beat} A"
         elif len(rivals) == 2:
             wins = "wins by its margin against" if margin > 0 else "beats"
             then = "it does not win by it against B" if margin > 0 else "B beats it"
-            text = f"whenever the alternative {wins} A, {then}"
+            text = f"whenever {self.subject} {wins} A, {then}"
         else:
-            text = f"{where} lets the alternative {beat} {listing(letters)} at once"
+            text = f"{where} lets {self.subject} {beat} {join_words(letters)} at once"
         named = [f"{letter} is {rival}" for letter, rival in zip(letters, rivals, strict=True)]
-        return f"{text}: {listing(named, most=_DESCRIBED)}"
+        return f"{text}: {join_words(named, most=_DESCRIBED)}"
 
     def ask_about(self, row: RowFacts) -> str:
+        if self.foil is not None:
+            wish = self.foil.phrase
+            return f"Why not {wish}? What would have made a {row.noun} {wish} the best{row.by}?"
         if row.same:
             is_so = row.margin == 0 or row.settled
             asked = f"is {row.it}" if is_so else f"what would have made {row.it}"
@@ -111,6 +128,8 @@ class Absolute(Contrastive):
         return f"{row.wanted} would have {how}{row.by}"
 
     def failure(self, row: RowFacts) -> str:
+        if self.foil is not None:
+            return f"makes a {row.noun} {self.foil.phrase} the best{row.by}"
         return f"makes it the best {row.noun}{row.by}"
 
     def edge(self, row: RowFacts) -> str:
@@ -118,7 +137,10 @@ class Absolute(Contrastive):
             return ""
         if row.elsewhere:
             return f"It is level there with another {row.noun}, which the solver returns."
-        which = "the one that was decided before" if row.tie else "the one asked for"
+        if not row.even:
+            other = f"It is level there with another {row.noun}"
+            return f"{other}, and the solver returns the one asked for."
+        which = "the one that was decided before" if row.unmoved else "the one asked for"
         return f"The two are level there, and the solver returns {which}."
 
     def obstacle(self, row: RowFacts, rivals: Sequence[str]) -> str:
@@ -126,7 +148,7 @@ class Absolute(Contrastive):
             return super().obstacle(row, rivals)
         if len(rivals) == 1:
             return f"In its way is {rivals[0]}, which {row.wanted} cannot {row.beat}."
-        shown = listing(rivals, most=_NAMED)
+        shown = join_words(rivals, most=_NAMED)
         return (
             f"To be the best, {row.wanted} would have to {row.beat} {shown} at once. "
             "Each may be possible on its own, but not all of them together."

@@ -6,7 +6,7 @@ All formulas are in minimisation form; the task turns a maximiser's sign before 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
@@ -17,12 +17,13 @@ from torch import Tensor
 from cfopt._batch import ROWS, Batch
 from cfopt.errors import InputError
 from cfopt.problems.base import Problem, Solved, same_decision
+from cfopt.problems.foil import Foil
 from cfopt.question.quantifier import Quantifier
 from cfopt.question.words import Words
 
 
 @dataclass(frozen=True)
-class Knob:
+class Slider:
     """A fraction that a user chooses, as a slider in percent: "at least 30% off the best".
 
     Arguments:
@@ -54,7 +55,7 @@ class Criterion(Words, Batch, ABC):
     #: Whether the criterion argues for an alternative decision.
     contrasts: ClassVar[bool] = False
     #: The fields that the explorer shows as sliders.
-    knobs: ClassVar[tuple[Knob, ...]] = ()
+    sliders: ClassVar[tuple[Slider, ...]] = ()
 
     # The mathematics.
 
@@ -76,6 +77,10 @@ class Criterion(Words, Batch, ABC):
 
         An alternative that is the factual decision up to the solver's tolerance becomes it.
         """
+        return self
+
+    def asked_of(self, problem: Problem) -> Self:
+        """The criterion in the words of a problem; InputError if these do not fit."""
         return self
 
     def check(self, problem: Problem, margin: float) -> None:
@@ -100,7 +105,14 @@ class Criterion(Words, Batch, ABC):
         """
         return solved
 
-    def ties(self, prices: Tensor, optimum: Tensor, factual: Tensor, tolerance: float) -> Tensor:
+    def ties(
+        self,
+        problem: Problem,
+        prices: Tensor,
+        optimum: Tensor,
+        factual: Tensor,
+        tolerance: float,
+    ) -> Tensor:
         """Whether rows that are valid are so by equality only: three times `(B, m) -> (B,)`.
 
         Both sides of the criterion, margin apart, are level.
@@ -115,9 +127,14 @@ class Criterion(Words, Batch, ABC):
         """The fields that are not of a row: what the configuration, HTTP and JSON can set."""
         return tuple(one.name for one in fields(cls) if one.name not in cls.row_fields())
 
+    def row_values(self) -> dict[str, Tensor]:
+        """The fields that have an entry for each row, but for one that is shared by all."""
+        values = {name: getattr(self, name) for name in self.row_fields()}
+        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+
     @classmethod
-    def of(cls, settings: Mapping[str, Any], alternative: Tensor | None) -> Self:
-        """The criterion from values of its fields, and decisions to argue for if it contrasts."""
+    def of(cls, settings: Mapping[str, Any], alternative: Tensor | Foil | None) -> Self:
+        """The criterion from values of its fields, and what to argue for if it contrasts."""
         return cls(**settings)
 
     def to_dict(self) -> dict[str, Any]:
@@ -132,10 +149,14 @@ class Criterion(Words, Batch, ABC):
 
 @dataclass(frozen=True, eq=False)
 class Contrastive(Criterion):
-    """A criterion about an alternative decision.
+    """A criterion about an alternative decision, or about any that grants a wish.
+
+    For a wish it must hold of some decision of the foil, at any prices its best one: the task works
+    with that one in its place.
 
     Arguments:
-        alternative: the decision to argue for, one for each row `(B, m)` or one for all `(m,)`.
+        alternative: the decision to argue for, one for each row `(B, m)` or one for all `(m,)`; or
+            a foil such as `Uses("Main Street")`.
     """
 
     alternative: Tensor | Any = field(metadata=ROWS)
@@ -143,6 +164,8 @@ class Contrastive(Criterion):
 
     def __post_init__(self) -> None:
         given = self.alternative
+        if isinstance(given, Foil):
+            return
         try:
             tensor = (
                 given.detach() if isinstance(given, Tensor) else torch.from_numpy(np.array(given))
@@ -156,7 +179,27 @@ class Contrastive(Criterion):
             ) from error
         object.__setattr__(self, "alternative", tensor.clone())
 
+    @property
+    def foil(self) -> Foil | None:
+        """The wish, if it leaves the decision open."""
+        return self.alternative if isinstance(self.alternative, Foil) else None
+
+    @property
+    def subject(self) -> str:
+        """What is argued for, in sentences."""
+        foil = self.foil
+        return "the alternative" if foil is None else f"a {foil.noun} {foil.phrase}"
+
+    def about(self, alternative: Tensor | Foil) -> Self:
+        """The same, about another decision or wish."""
+        return replace(self, alternative=alternative)
+
+    def asked_of(self, problem: Problem) -> Self:
+        return self if self.foil is None else self.about(self.foil.on(problem))
+
     def bind(self, count: int, factual: Tensor) -> Self:
+        if self.foil is not None:
+            return self
         alternative = self.alternative
         if alternative.ndim == 1:
             alternative = alternative.expand(count, -1)
@@ -170,10 +213,22 @@ class Contrastive(Criterion):
         return replace(self, alternative=torch.where(same, factual, alternative))
 
     def __getitem__(self, rows: Tensor) -> Self:
-        # One decision for all rows is that of some of them too.
-        return self if self.alternative.ndim == 1 else super().__getitem__(rows)
+        # One decision or wish for all rows is that of some of them too.
+        shared = self.foil is not None or self.alternative.ndim == 1
+        return self if shared else super().__getitem__(rows)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        return parts[0] if parts[0].foil is not None else super().concat(parts)
+
+    def check(self, problem: Problem, margin: float) -> None:
+        """Of a wish the cheapest plan must be the one that wins by the margin, if any does."""
+        if self.foil is not None and margin >= 1:
+            raise InputError(f"A wish needs a margin below 1, got {margin!r}.")
 
     def faults(self, problem: Problem, factual: Tensor, margin: float) -> list[str]:
+        if self.foil is not None:
+            return []
         need = f"{type(self).__name__} needs a feasible alternative; this one "
         remedy = ". Pass a decision that the problem can return"
         faults = problem.explain_faults(self.alternative)
@@ -185,8 +240,13 @@ class Contrastive(Criterion):
     def anchor(self, factual: Tensor) -> Tensor:
         return self.alternative
 
+    def to_dict(self) -> dict[str, Any]:
+        """With the wish, where there is one."""
+        wish = {} if self.foil is None else {"wish": self.foil.to_dict()}
+        return super().to_dict() | wish
+
     @classmethod
-    def of(cls, settings: Mapping[str, Any], alternative: Tensor | None) -> Self:
+    def of(cls, settings: Mapping[str, Any], alternative: Tensor | Foil | None) -> Self:
         return cls(alternative, **settings)
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cfopt._batch import ROWS, Batch
 from cfopt._typing import Array
+from cfopt.names import join_words
 from cfopt.question.features import Features
 from cfopt.question.limits import Limits
 
@@ -26,18 +27,23 @@ class Domain(Batch):
         lower, upper: bounds of each row, with what cannot change or in one direction only,
             `(B, p)`.
         limits: what holds for all rows.
+        spared: sets of units for each row, of each of which at least one must stay as it is.
     """
 
     origin: Tensor = field(metadata=ROWS)
     lower: Tensor = field(metadata=ROWS)
     upper: Tensor = field(metadata=ROWS)
     limits: Limits
+    spared: tuple[tuple[frozenset[int], ...], ...] = field(default=(), metadata=ROWS)
 
     @classmethod
     def of(cls, features: Features, x0: Tensor) -> Domain | None:
         """The domain of a batch of contexts, `(B, ...)`; None if any context is allowed."""
-        if not features.limited:
-            return None
+        return cls.unlimited(features, x0) if features.limited else None
+
+    @classmethod
+    def unlimited(cls, features: Features, x0: Tensor) -> Domain:
+        """The same, even if any context is allowed."""
         origin = x0.flatten(1)
         limits = features.limits(origin.shape[1])
         # Whole numbers that are off by rounding are those that are meant.
@@ -64,6 +70,60 @@ class Domain(Batch):
     def boxed(self) -> bool:
         """Whether there are only bounds, apart from integrality."""
         return not len(self.limits.groups) and not len(self.limits.matrix)
+
+    @property
+    def counted(self) -> bool:
+        """Whether it matters how many features change, or which of them together."""
+        return self.limits.max_changes is not None or any(map(len, self.spared))
+
+    def uncounted(self) -> Domain:
+        """The same, however many features change, and whichever together."""
+        return replace(self, limits=replace(self.limits, max_changes=None), spared=())
+
+    def holding(self, held: Tensor) -> Domain:
+        """The domain in which some entries keep the value that they have, `(B, p)`."""
+        whole = torch.from_numpy(self.limits.integer).to(held.device)
+        values = torch.where(whole, self.origin.round(), self.origin)
+        return replace(
+            self,
+            lower=torch.where(held, values, self.lower),
+            upper=torch.where(held, values, self.upper),
+        )
+
+    def changed(self, x: Tensor) -> Tensor:
+        """Which units differ from what they were: `(B, ...) -> (B, units)`."""
+        flat = x.flatten(1)
+        moved = (flat - self.origin).abs() > _TOLERANCE * flat.abs().clamp(min=1.0)
+        unit = torch.from_numpy(self.limits.unit).to(flat.device).expand_as(moved)
+        none = torch.zeros((len(flat), self.limits.num_units), dtype=torch.long, device=flat.device)
+        return none.scatter_add(1, unit, moved.long()) > 0
+
+    def _miscounts(self, x: Tensor) -> list[str]:
+        """Why too many features change, or those that must not together, in words, or ""."""
+        if not self.counted:
+            return [""] * len(x)
+        limits, faults = self.limits, []
+        for row, changed in enumerate(self.changed(x).cpu().numpy()):
+            fault = ""
+            if limits.max_changes is not None and changed.sum() > limits.max_changes:
+                names = join_words([self.unit_name(int(k)) for k in np.flatnonzero(changed)])
+                fault = f"{names} change, and no more than {limits.max_changes} may"
+            for units in self.spared[row] if self.spared else ():
+                if changed[sorted(units)].all():
+                    names = join_words([self.unit_name(k) for k in sorted(units)])
+                    fault = fault or f"at least one of {names} needs to stay as it is"
+            faults.append(fault)
+        return faults
+
+    def unit_name(self, unit: int) -> str:
+        """What counts as one change, in words: a feature, or a group of them."""
+        members = np.flatnonzero(self.limits.unit == unit)
+        names = [self.limits.names[int(j)] for j in members]
+        if len(names) == 1:
+            return names[0]
+        # The values of a category are called "city=Rome".
+        columns = {name.split("=")[0] for name in names}
+        return columns.pop() if len(columns) == 1 else f"the group ({', '.join(names)})"
 
     def sums(self) -> tuple[Array, Array, Array]:
         """Limits on weighted sums, one-hot groups among them: matrix `(k, p)`, lower and upper."""
@@ -126,13 +186,18 @@ class Domain(Batch):
             sums = host @ matrix.T
             room = _TOLERANCE * np.maximum(1.0, np.abs(host) @ np.abs(matrix).T)
             allowed &= ((sums >= least - room) & (sums <= most + room)).all(1)
+        if self.counted:
+            allowed &= np.array([not fault for fault in self._miscounts(x)])
         return torch.from_numpy(allowed).to(x.device)
 
     def faults(self, x: Tensor) -> list[str]:
         """What is not allowed about each context, in words, or ""."""
-        allowed = self.allows(x).tolist()
+        allowed, miscounts = self.allows(x).tolist(), self._miscounts(x)
         flat = x.flatten(1).double().cpu().numpy()
-        return ["" if ok else self._fault(row, flat[row]) for row, ok in enumerate(allowed)]
+        return [
+            "" if ok else miscounts[row] or self._fault(row, flat[row])
+            for row, ok in enumerate(allowed)
+        ]
 
     def _fault(self, row: int, x: Array) -> str:
         """The first limit that a context breaks, in words."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.problems.sense import Sense
-from cfopt.question.criterion import Criterion, Knob
+from cfopt.question.criterion import Criterion, Slider
 from cfopt.question.quantifier import Quantifier
 from cfopt.question.words import RowFacts
 
@@ -31,7 +31,7 @@ class Epsilon(Criterion):
 
     epsilon: float
     formula: ClassVar[str] = "v + eps |v| <= <theta, y0>"
-    knobs: ClassVar[tuple[Knob, ...]] = (Knob("epsilon", "at least", "off the best"),)
+    sliders: ClassVar[tuple[Slider, ...]] = (Slider("epsilon", "at least", "off the best"),)
 
     def __post_init__(self) -> None:
         value = self.epsilon

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from cfopt.errors import InputError
@@ -73,6 +74,8 @@ class Features:
         linear: limits on weighted sums of features.
         categories: features that take one of several values, which are not numbers or have no
             order, by name: `{"city": ("Rome", "Milan")}`. They need names, or a DataFrame.
+        max_changes: how many features may differ from the context at most; a category or a one-hot
+            group counts once.
     """
 
     names: Sequence[str] | None = None
@@ -86,6 +89,7 @@ class Features:
     one_hot: Sequence[Sequence[Which]] = ()
     linear: Sequence[LinearLimit] = ()
     categories: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    max_changes: int | None = None
 
     def __post_init__(self) -> None:
         if self.names is not None:
@@ -116,6 +120,11 @@ class Features:
             if not isinstance(limit, LinearLimit):
                 raise InputError(f"linear of Features needs LinearLimit objects, got {limit!r}.")
         object.__setattr__(self, "categories", checked_categories(self.categories))
+        most = self.max_changes
+        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+            raise InputError(
+                f"max_changes of Features needs a whole number >= 1, or None; got {most!r}."
+            )
         if self.names is not None:
             size = len(self.names if self.layout is None else self.layout.labels)
             self.limits(size)  # so that contradictions are found where they are written
@@ -166,6 +175,18 @@ class Features:
             upper={name: min(high, upper.get(name, high)) for name, high in highs.items()},
         )
 
+    def mask(self, name: str, which: Sequence[Which], size: int) -> NDArray[np.bool_]:
+        """Those of `size` entries that some features stand for: `(p,)`.
+
+        Arguments:
+            name: what the list of features is called in messages.
+        """
+        return FeatureIndex(self.names, size, self.layout).mask(name, which)
+
+    def whole(self, size: int) -> NDArray[np.bool_]:
+        """Which of `size` entries are whole numbers, members of groups among them: `(p,)`."""
+        return self.limits(size).integer if self.limited else np.zeros(size, dtype=bool)
+
     def labels(self, size: int) -> tuple[str, ...]:
         """The names of a context's entries, or x0, x1, ... where there are none."""
         if self.layout is not None:
@@ -175,7 +196,7 @@ class Features:
     @property
     def limited(self) -> bool:
         """Whether some contexts are not allowed."""
-        bounds = self.lower is not None or self.upper is not None
+        bounds = self.lower is not None or self.upper is not None or self.max_changes is not None
         others = (self.immutable, self.only_increase, self.only_decrease, self.integer)
         return bounds or any(map(len, (*others, self.one_hot, self.linear, self.categories)))
 
@@ -222,6 +243,7 @@ class Features:
             matrix=np.array(rows).reshape(len(rows), size),
             row_lower=np.array([limit.lower for limit in self.linear], dtype=np.float64),
             row_upper=np.array([limit.upper for limit in self.linear], dtype=np.float64),
+            max_changes=self.max_changes,
         )
 
 

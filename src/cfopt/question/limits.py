@@ -29,6 +29,7 @@ class Limits:
         integer: whole numbers, members of one-hot groups among them, `(p,)`.
         groups: the features of each one-hot group.
         matrix, row_lower, row_upper: limits on weighted sums, `(k, p)` and `(k,)`.
+        max_changes: how many units may change at most; None for all.
     """
 
     names: Sequence[str]
@@ -42,6 +43,9 @@ class Limits:
     matrix: Array
     row_lower: Array
     row_upper: Array
+    max_changes: int | None = None
+    #: What counts as one change, by feature: a one-hot group, or the feature alone, `(p,)`.
+    unit: NDArray[np.int64] = field(init=False)
     #: The sums that one-hot groups must have, as rows of the same kind, `(groups, p)`.
     group_matrix: Array = field(init=False)
 
@@ -50,6 +54,15 @@ class Limits:
         for row, group in enumerate(self.groups):
             sums[row, list(group)] = 1.0
         object.__setattr__(self, "group_matrix", sums)
+        first = np.arange(len(self.names))
+        for group in self.groups:
+            first[list(group)] = min(group)
+        object.__setattr__(self, "unit", np.unique(first, return_inverse=True)[1])
+
+    @property
+    def num_units(self) -> int:
+        """How many changes there can be."""
+        return int(self.unit.max(initial=-1)) + 1
 
 
 class FeatureIndex:
@@ -76,7 +89,7 @@ class FeatureIndex:
             if which in self._known:
                 return self._known[which]
             near = get_close_matches(which, self._known, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = f" Did you mean {near[0]!r}? Or is that misspelt in names?" if near else ""
             raise InputError(f"{what} of Features has {which!r}, which is not a feature.{hint}")
         if isinstance(which, (int, np.integer)) and not isinstance(which, bool):
             size = self.size if self._layout is None else len(self._layout.names)

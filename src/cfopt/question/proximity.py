@@ -175,3 +175,23 @@ class L1(Proximity):
         size = self._change(x, origin).abs()
         mean = size.flatten(1).mean(1).view(-1, *[1] * (x.ndim - 1))
         return self._unscaled(self._unscaled(1 / (size + 0.1 * mean + _SMALL)))
+
+
+@registry.proximities.register
+@dataclass(frozen=True)
+class LInf(Proximity):
+    """The largest change of any feature, `max_j |(x_j - x0_j) / scale_j|`."""
+
+    @property
+    def words(self) -> str:
+        return "by LInf, the largest change of any feature"
+
+    def evaluate(self, x: Tensor, origin: Tensor) -> tuple[Tensor, Tensor]:
+        """`max |c_j|` of the scaled change c, and the sign of that entry over its scale."""
+        change = self._change(x, origin)
+        flat = change.flatten(1)
+        largest, entry = flat.abs().max(1)
+        slope = torch.zeros_like(flat).scatter(
+            1, entry[:, None], flat.gather(1, entry[:, None]).sign()
+        )
+        return largest, self._unscaled(slope.view_as(change))

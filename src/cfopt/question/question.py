@@ -9,7 +9,9 @@ from cfopt._batch import ROWS, Batch
 from cfopt.question.criterion import Criterion
 from cfopt.question.features import Features
 from cfopt.question.plausibility import Plausibility
+from cfopt.question.prices import Prices
 from cfopt.question.proximity import Proximity
+from cfopt.question.robustness import Robustness
 
 if TYPE_CHECKING:  # both stand on criteria
     from cfopt.generative.protocol import GenerativeModel
@@ -33,6 +35,9 @@ class Question(Batch):
         generative: the model whose codes are searched, if any.
         reference: known contexts, if any.
         time_limit: seconds after which rows without an answer end as best effort; None for no end.
+        robust: what answers have to stand up to, if anything.
+        options: how many answers that differ in kind are looked for, at most.
+        prices: what is asked about the costs besides, if anything.
     """
 
     criterion: Criterion = field(metadata=ROWS)
@@ -44,3 +49,6 @@ class Question(Batch):
     generative: GenerativeModel | None = None
     reference: Any = None
     time_limit: float | None = None
+    robust: Robustness | None = None
+    options: int = 1
+    prices: Prices | None = None

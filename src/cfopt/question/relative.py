@@ -11,7 +11,7 @@ from cfopt.problems.base import Problem, same_decision
 from cfopt.problems.sense import Sense
 from cfopt.question.criterion import Contrastive
 from cfopt.question.quantifier import Quantifier
-from cfopt.question.words import RowFacts, lags
+from cfopt.question.words import RowFacts, worse_by
 
 
 @registry.criteria.register
@@ -33,7 +33,7 @@ class Relative(Contrastive):
     def faults(self, problem: Problem, factual: Tensor, margin: float) -> list[str]:
         """Those of every alternative; and a decision cannot beat itself by a margin."""
         faults = super().faults(problem, factual, margin)
-        if margin == 0:
+        if margin == 0 or self.foil is not None:
             return faults
         own = "With a margin, the alternative needs to differ from the factual decision"
         same = same_decision(self.alternative, factual).tolist()
@@ -49,23 +49,27 @@ class Relative(Contrastive):
         return "When would mine have beaten this one?", better
 
     def ask(self) -> str:
-        return "When would the alternative have beaten the decision?"
+        why = "" if self.foil is None else f"Why not {self.foil.phrase}? "
+        return f"{why}When would {self.subject} have beaten the decision?"
 
     def answer(self, tie: bool, unbeaten: bool) -> str:
         how = "is level with" if tie else "beats"
-        return f"in this context the alternative {how} the factual decision"
+        return f"in this context {self.subject} {how} the factual decision"
 
     def miss(self, violation: float, sense: Sense) -> str:
-        return f"the alternative still {lags(violation, sense)} than the factual decision"
+        return f"{self.subject} still {worse_by(violation, sense)} than the factual decision"
 
     def conflict(self, where: str, rivals: Sequence[str], margin: float) -> str:
         beat = "win by its margin against" if margin > 0 else "beat"
-        return f"in {where} does the alternative {beat} the factual decision"
+        return f"in {where} does {self.subject} {beat} the factual decision"
 
     def ask_about(self, row: RowFacts) -> str:
+        rival = row.decided if row.known else f"the {row.noun} that was taken"
+        if self.foil is not None:
+            wish = self.foil.phrase
+            return f"Why not {wish}? When would a {row.noun} {wish} have beaten {rival}{row.by}?"
         if row.same:
             return f"Why not {row.wanted}? It is what was decided."
-        rival = row.decided if row.known else f"the {row.noun} that was taken"
         return f"Why not {row.wanted}? When would {row.it} have beaten {rival}{row.by}?"
 
     def success(self, row: RowFacts) -> str:
@@ -73,10 +77,13 @@ class Relative(Contrastive):
         return f"{row.wanted} would have {how} {row.decided}{row.by}"
 
     def failure(self, row: RowFacts) -> str:
-        return f"lets it beat the decision{row.by}"
+        it = "it" if self.foil is None else f"a {row.noun} {self.foil.phrase}"
+        return f"lets {it} beat the decision{row.by}"
 
     def edge(self, row: RowFacts) -> str:
         return "The two are level there." if row.level else ""
 
     def obstacle(self, row: RowFacts, rivals: Sequence[str]) -> str:
-        return f"Whatever the context, {row.wanted} does not {row.beat} {row.decided}."
+        what = row.wanted if self.foil is None else f"no {row.noun} {self.foil.phrase}"
+        does = "does not" if self.foil is None else "is there that could"
+        return f"Whatever the context, {what} {does} {row.beat} {row.decided}."

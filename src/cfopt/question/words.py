@@ -22,7 +22,8 @@ class RowFacts:
         same: whether the two decisions are the same.
         unmoved: whether the decision in the answer is still the factual one.
         settled: whether nothing needs to change.
-        level: whether the two are equally good in the answer.
+        level: whether the one argued for is only as good as another in the answer.
+        even: whether the two are equally good in the answer.
         tie: whether the answer is valid by equality only.
         elsewhere: whether the decision in the answer is neither of the two.
         worthless: whether the decision in the answer has the value 0, or an unknown one.
@@ -37,6 +38,7 @@ class RowFacts:
     unmoved: bool
     settled: bool
     level: bool
+    even: bool
     tie: bool
     elsewhere: bool
     worthless: bool
@@ -132,7 +134,7 @@ class Words:
         return "chosen after"
 
 
-def lags(violation: float, sense: Sense) -> str:
+def worse_by(violation: float, sense: Sense) -> str:
     """By how much an alternative is worse, to be followed by "than" and another."""
     if sense is Sense.MIN:
         return f"costs {violation:.3g} more"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from cfopt.drawing.elements import quiet
+from cfopt.drawing.elements import without_noise
 from cfopt.engine.rules import TOLERANCE
 
 #: Significant digits: the usual number, and the most where fewer would hide a difference.
@@ -19,7 +19,7 @@ def percent_up(fraction: float) -> str:
     return f"{math.ceil(round(100 * fraction, 8))}%"
 
 
-def told_apart(
+def with_enough_digits(
     values: Sequence[float], equal: float = TOLERANCE, trailing: bool = False
 ) -> list[str]:
     """Numbers that stand together, with enough digits that those that differ look different.
@@ -31,13 +31,13 @@ def told_apart(
     """
     finite = [value for value in values if math.isfinite(value)]
     largest = max(map(abs, finite), default=0.0)
-    ordered = sorted(quiet(value, largest) for value in finite)
+    ordered = sorted(without_noise(value, largest) for value in finite)
     pairs = [(a, b) for a, b in pairwise(ordered) if b - a > equal * largest]
     digits = _USUAL
     while digits < _MOST and any(f"{a:.{digits}g}" == f"{b:.{digits}g}" for a, b in pairs):
         digits += 1
     style = f"{'#' if trailing else ''}.{digits}g"
-    return [_printed(quiet(value, largest), style) for value in values]
+    return [_printed(without_noise(value, largest), style) for value in values]
 
 
 def _printed(value: float, style: str) -> str:

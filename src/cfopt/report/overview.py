@@ -10,16 +10,20 @@ from markupsafe import Markup
 
 from cfopt._typing import Array
 from cfopt.drawing import elements as svg
-from cfopt.drawing.panel import host
-from cfopt.names import counted
-from cfopt.report.measure import measured
+from cfopt.drawing.panel import has_images, host
+from cfopt.names import counted, join_words
+from cfopt.report.changes import feature_moves
 from cfopt.report.plausible import ratings
-from cfopt.report.sentences import MEANING
+from cfopt.report.sentences import MEANING, PLAIN
+from cfopt.report.trends import trend
 from cfopt.result.explanation import Explanation
+from cfopt.result.nearness import measured
 from cfopt.result.status import Status
 
 #: The bars of the chart of distances, and its size.
 _BINS, _WIDTH, _HEIGHT = 24, 480, 96
+#: How many features the question names.
+_NAMED = 8
 #: The width of the bar of statuses.
 _SHARE = 1000
 
@@ -29,6 +33,7 @@ class Count:
     """How many tasks ended in one way."""
 
     status: Status
+    plain: str
     number: int
     meaning: str
 
@@ -51,7 +56,9 @@ class Fact:
 class Overview:
     """What is said about all tasks together."""
 
+    asked: str
     lede: str
+    trend: str
     counts: tuple[Count, ...]
     facts: tuple[Fact, ...]
     shares: Markup
@@ -68,19 +75,34 @@ def overview(e: Explanation, seconds: float) -> Overview:
     """
     number = Counter(e.status)
     counts = tuple(
-        Count(status, number[status], MEANING[status]) for status in Status if number[status]
+        Count(status, PLAIN[status], number[status], MEANING[status])
+        for status in Status
+        if number[status]
     )
     found = (e.valid & (e.steps > 0)).cpu()
     distances = host(e.distance)[found.numpy()]
     measure = measured(e)
     return Overview(
+        asked=_asked(e),
         lede=_lede(e),
+        trend=trend(e, feature_moves(e)),
         counts=counts,
         facts=tuple(_facts(e, distances, seconds, measure)),
         shares=_shares(counts, len(e)),
         distances=_histogram(distances),
         measured=measure,
     )
+
+
+def _asked(e: Explanation) -> str:
+    """What was asked, and of what: the question, and what may differ in an answer."""
+    margin = f" By a margin of {100 * e.margin:g}%." if e.margin else ""
+    if not len(e) or has_images(e):
+        what = "images" if len(e) else ""
+    else:
+        names = e.features.names
+        what = join_words(list(names), most=_NAMED) if names else f"{e.x0[0].numel():,} features"
+    return f"{e.criterion.ask()}{margin}" + (f" Asked of {what}." if what else "")
 
 
 def _lede(e: Explanation) -> str:
@@ -148,7 +170,7 @@ def _shares(counts: tuple[Count, ...], total: int) -> Markup:
     for count, width in zip(counts, wide.tolist(), strict=True):
         parts.append(svg.box(x, 0, width, 20, f"share {count.slug}"))
         x += width + gap
-    label = "How the tasks ended: " + ", ".join(f"{c.number} {c.status}" for c in counts)
+    label = "How the tasks ended: " + ", ".join(f"{c.number} {c.plain.lower()}" for c in counts)
     return svg.picture(_SHARE, 20, label, parts, "shares", stretched=True)
 
 

@@ -22,7 +22,7 @@ from cfopt.drawing.panel import (
 )
 from cfopt.drawing.svg import draw, sketch
 from cfopt.errors import InputError
-from cfopt.names import listing
+from cfopt.names import join_words
 from cfopt.problems.base import same_decision
 from cfopt.report.images import change_uri, image_uri
 from cfopt.report.sentences import names, third_role
@@ -171,7 +171,7 @@ def _caption(one: Explanation, panel: Panel) -> str:
     front, back = ("Thick", "dashed") if shaded else ("Filled", "outlined")
     beside = [said[line.role] for line in (panel.weak if shaded else panel.weak[:1])]
     legend = f"{front}: {said[panel.strong.role]}"
-    legend += f"; {back}: {listing(beside)}." if beside else "."
+    legend += f"; {back}: {join_words(beside)}." if beside else "."
     note = scene.note(panel.strong.decision)
     if note:
         note = f"The {front.lower()} {scene.noun} {note}."

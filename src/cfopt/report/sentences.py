@@ -10,13 +10,13 @@ import math
 from cfopt.drawing.panel import chosen_elsewhere, host, prices, scene_of
 from cfopt.engine.rules import TOLERANCE
 from cfopt.errors import InputError
-from cfopt.names import counted, listing
+from cfopt.names import counted, join_words
 from cfopt.problems.base import same_decision
 from cfopt.problems.sense import Sense
 from cfopt.question import RowFacts
-from cfopt.report.measure import measured
 from cfopt.report.numbers import percent_up
 from cfopt.result.explanation import Explanation
+from cfopt.result.nearness import distance_of, measured
 from cfopt.result.status import Status
 from cfopt.result.wording import rounded_down
 
@@ -27,6 +27,14 @@ MEANING = {
     Status.BEST_EFFORT: "no such context was found, and none was ruled out",
     Status.PROVED_INFEASIBLE: "it was proved that no allowed context makes it so",
     Status.REJECTED: "the question could not be asked; the row says why",
+}
+#: The same in a word or two, where rows are listed.
+PLAIN = {
+    Status.VALID: "Found",
+    Status.ALREADY_VALID: "Already so",
+    Status.BEST_EFFORT: "Not found",
+    Status.PROVED_INFEASIBLE: "Impossible",
+    Status.REJECTED: "Not asked",
 }
 #: How many limits a proof names.
 _NAMED = 6
@@ -61,7 +69,8 @@ def facts(e: Explanation, *, brief: bool = False) -> RowFacts:
         same=same(e),
         unmoved=bool(same_decision(e.decision, e.factual)[0]),
         settled=e.status[0] is Status.ALREADY_VALID,
-        level=_level(e),
+        level=_contested(e) and (bool(e.tie[0]) or _even(e)),
+        even=_contested(e) and _even(e),
         tie=bool(e.tie[0]),
         elsewhere=chosen_elsewhere(e),
         worthless=not _has_value(e),
@@ -86,8 +95,23 @@ def verdict(e: Explanation) -> str:
     if e.status[0] is Status.VALID:
         holds = e.criterion.success(facts(e, brief=True))
         if holds:
-            return f"With the changes below, {holds}."
+            return f"With the changes below, {holds}.{_taken_instead(e)}"
     return _sentence(e.message[0])
+
+
+def _taken_instead(e: Explanation) -> str:
+    """What would be taken where neither of the two compared decisions is, and at what value."""
+    if e.criterion.needs_optimum or not chosen_elsewhere(e):
+        return ""
+    name = scene_of(e).name_of(host(e.decision[0]), host(e.factual[0]))
+    try:
+        worth = prices(e, "costs")
+    except InputError:  # read from a file, without the problem that knows the fixed costs
+        return f" Neither would be taken: {name} is better than both."
+    best, other = (float(worth @ host(y[0])) for y in (e.decision, e.alternative))
+    off = f" by {percent_up(abs(other - best) / abs(best))}" if best else ""
+    better = "cheaper" if e.sense is Sense.MIN else "worth more"
+    return f" Neither would be taken, though: {name} is {better} than both{off}."
 
 
 def _sentence(message: str) -> str:
@@ -106,22 +130,21 @@ def proof(e: Explanation, measure: str | None = None) -> list[str]:
     if status is Status.REJECTED or status is Status.ALREADY_VALID:
         return []
     if status is Status.PROVED_INFEASIBLE:
-        return _clash(e)
+        remedy = e.remedy[0] if e.remedy else None
+        return [*_clash(e), *([] if remedy is None else [f"{remedy.words}."])]
     return [
         *_nearness(e, measured(e) if measure is None else measure),
         *filter(None, [e.criterion.edge(facts(e))]),
     ]
 
 
-def _level(e: Explanation) -> bool:
-    """Whether the alternative is only as good as another, also where the solver returned it.
+def _contested(e: Explanation) -> bool:
+    """Whether an answer argues for another decision, and without a margin."""
+    return e.margin == 0 and e.criterion.contrasts and bool(e.valid[0]) and not same(e)
 
-    Unlike `tie`, which for `Absolute` says only that the solver returned another.
-    """
-    if e.margin > 0 or not e.criterion.contrasts or not e.valid[0] or same(e):
-        return False
-    if bool(e.tie[0]):
-        return True
+
+def _even(e: Explanation) -> bool:
+    """Whether the two decisions that are compared are equally good at x."""
     try:
         terms = prices(e, "costs") * host(e.alternative[0] - e.factual[0])
     except InputError:  # read from a file, without the problem that knows the fixed costs
@@ -149,13 +172,14 @@ def _nearness(e: Explanation, measure: str) -> list[str]:
             f"No nearer context would do{so}: {by_that}this is the closest possible explanation."
         ]
     if math.isfinite(bound) and bound > 0:
-        least = rounded_down(bound, 4)
+        bound, loss = distance_of(e, bound), distance_of(e, loss)
+        least, how = rounded_down(bound, 4), f", measured {measure}" if measure else ""
         if status is Status.VALID:
             return [
-                f"No context with a loss below {least} would do; this one has {loss:.4g}, "
-                f"at most {percent_up(loss / bound - 1)} more than the least possible."
+                f"No context nearer than {least} would do{how}; this one is {loss:.4g} away, at "
+                f"most {percent_up(loss / bound - 1)} more than the least possible."
             ]
-        return [f"Any context that would do has a loss of at least {least}."]
+        return [f"Any context that would do is at least {least} away{how}."]
     if status is Status.VALID:
         return ["Nothing is proved about nearer ones: there may be a smaller change."]
     return ["Nothing is proved: there may be an answer that the search did not find."]
@@ -168,15 +192,18 @@ def _clash(e: Explanation) -> list[str]:
         return ["It was proved, but the proof's details were not kept."]
     rivals = [scene_of(e).name_of(y, host(e.alternative[0])) for y in clash.decisions]
     parts = [e.criterion.obstacle(facts(e), rivals)]
+    if clash.why:
+        parts.append(f"{clash.why[0].upper()}{clash.why[1:]}.")
     if clash.limits:
-        parts.append(f"The limits of {listing(clash.limits, most=_NAMED)} are involved.")
+        parts.append(f"The limits of {join_words(clash.limits, most=_NAMED)} are involved.")
     if clash.locked:
-        parts.append(f"Unlocking {listing(clash.locked, 'or', _NAMED)} could help.")
+        parts.append(f"Unlocking {join_words(clash.locked, 'or', _NAMED)} could help.")
     if not clash.limits and not clash.locked:
         parts.append("No limit on the context is involved.")
     if math.isfinite(clash.radius):
         radius = rounded_down(clash.radius, 1)
-        parts.append(f"This is proved for every context within {radius} units of this one.")
+        units = " of the features' scales" if e.features.scale is not None else ""
+        parts.append(f"This is proved for every context within {radius} units{units} of this one.")
     return parts
 
 

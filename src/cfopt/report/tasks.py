@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import dataclass
 
 import numpy as np
 
 from cfopt.drawing import elements as svg
-from cfopt.drawing.elements import quiet
-from cfopt.drawing.panel import Line, chosen_elsewhere, has_images, host, prices, scene_of
+from cfopt.drawing.elements import without_noise
+from cfopt.drawing.panel import Line, chosen_elsewhere, host, prices, scene_of
 from cfopt.errors import InputError
 from cfopt.report import sentences
-from cfopt.report.images import change_words
-from cfopt.report.measure import measured
-from cfopt.report.numbers import told_apart
+from cfopt.report.changes import Change, Changes, Move, changes_of, feature_moves
+from cfopt.report.numbers import with_enough_digits
 from cfopt.report.pictures import Gallery, rivals
 from cfopt.report.plausible import plausibility, rating
+from cfopt.report.promises import promises
+from cfopt.report.ways import Way, options
+from cfopt.report.ways import prices as prices_of
 from cfopt.result.explanation import Explanation
+from cfopt.result.nearness import measured
 from cfopt.result.status import Status
-
-#: What moved, from where, to where, by how much, and in which unit.
-Move: TypeAlias = tuple[str, float | str, float | str, float, float]
-#: How many changes a task lists.
-_LISTED = 8
 
 
 @dataclass(frozen=True)
@@ -46,53 +43,6 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Change:
-    """A line of the table of changes.
-
-    Arguments:
-        name: what changed.
-        before, after: the numbers, or values in words.
-        change: the difference of the numbers.
-        part: its size relative to the largest, from -1 to 1, and
-        size: its size alone, both in units of its scale.
-    """
-
-    name: str
-    before: float | str
-    after: float | str
-    change: float
-    part: float
-    size: float
-
-    @property
-    def shown(self) -> tuple[str, str, str]:
-        """The numbers as they are printed: before and after look different."""
-        if isinstance(self.before, str) or isinstance(self.after, str):
-            return str(self.before), str(self.after), f"→ {self.after}"
-        before, after = told_apart([self.before, self.after], equal=0.0)
-        return svg.signed(before), svg.signed(after), svg.signed(f"{self.change:+.3g}")
-
-
-@dataclass(frozen=True)
-class Changes:
-    """What changed: a sentence or the features that moved; `more` of them are not listed.
-
-    Arguments:
-        title: the title of the table.
-        words: a sentence in place of, or above, the table.
-        rows: the largest changes.
-        more: how many smaller ones there are.
-        of: the words before a name where the table is not at hand.
-    """
-
-    title: str
-    words: str
-    rows: tuple[Change, ...] = ()
-    more: int = 0
-    of: str = ""
-
-
-@dataclass(frozen=True)
 class TaskView:
     """One task as the page shows it."""
 
@@ -102,6 +52,7 @@ class TaskView:
     question: str
     verdict: str
     asked: str
+    decided: str
     distance: float | None
     steps: int
     compared: tuple[Compared, ...]
@@ -112,6 +63,8 @@ class TaskView:
     effort: str
     gallery: Gallery
     optimal: bool
+    options: tuple[Way, ...] = ()
+    prices: Way | None = None
 
     @property
     def slug(self) -> str:
@@ -136,26 +89,6 @@ def task_views(e: Explanation, shown: list[Gallery]) -> list[TaskView]:
     return [_view(e, row, shown[row], moves[row], measure) for row in range(len(e))]
 
 
-def feature_moves(e: Explanation) -> list[list[Move]]:
-    """The features that moved in every row, the largest first; none for images."""
-    moves: list[list[Move]] = [[] for _ in range(len(e))]
-    if not len(e) or has_images(e):
-        return moves
-    # One table of all rows, as one a row would take a thousand times as long to set up; numbered,
-    # as labels may occur twice.
-    table = replace(e, labels=None).table()
-    numbers = table["row"].astype(int) if "row" in table else [0] * len(table)
-    columns = (table[name].tolist() for name in ("feature", "before", "after", "change"))
-    names = e.features.names or e.features.labels(e.x0[0].numel())
-    scale = dict(zip(names, e.features.scale or [1.0] * len(names), strict=True))
-    for row, name, before, after, change in zip(numbers, *columns, strict=True):
-        if math.isnan(change):  # in words; one of the 0 or 1 that stand for them rose by 1
-            moves[row].append((str(name), str(before), str(after), 1.0, scale[name]))
-        else:
-            moves[row].append((str(name), float(before), float(after), float(change), scale[name]))
-    return moves
-
-
 def _view(e: Explanation, row: int, gallery: Gallery, moves: list[Move], measure: str) -> TaskView:
     one = e[row]
     distance = float(one.distance[0])
@@ -167,16 +100,19 @@ def _view(e: Explanation, row: int, gallery: Gallery, moves: list[Move], measure
         question=sentences.question(one),
         verdict=sentences.verdict(one),
         asked=sentences.names(one)[1],
+        decided=sentences.names(one)[0],
         distance=distance if moved else None,
         steps=int(one.steps[0]),
         compared=tuple(_compared(one)),
-        changes=_changes(one, moves),
-        proof=tuple(sentences.proof(one, measure)),
+        changes=changes_of(one, moves),
+        proof=(*promises(one, moves), *sentences.proof(one, measure)),
         plausibility=tuple(plausibility(one)),
         rating="" if one.status[0] is Status.PROVED_INFEASIBLE else rating(one),
         effort=sentences.effort(one),
         gallery=gallery,
         optimal=bool(one.optimal[0]),
+        options=options(one),
+        prices=prices_of(one),
     )
 
 
@@ -219,39 +155,5 @@ def _values(one: Explanation, costs: str, named: list[tuple[Line, str, str]]) ->
     # Rounding is measured against the terms of a value's sum, as a sum of 0 has no size of its own.
     terms = [worth * line.decision for line, _, _ in named]
     largest = max(float(np.abs(part).sum()) for part in terms)
-    values = [quiet(float(part.sum()), largest) for part in terms]
-    return [svg.signed(value) for value in told_apart(values, trailing=True)]
-
-
-def _changes(one: Explanation, moves: list[Move]) -> Changes:
-    """The features that moved most; for images a sentence, and the costs that moved most."""
-    if one.status[0] in (Status.REJECTED, Status.PROVED_INFEASIBLE):
-        return Changes("What changed", "")
-    if has_images(one):
-        words, names = change_words(one.x0[0], one.x[0]), scene_of(one).names
-        before, after = host(one.costs_before[0]), host(one.costs[0])
-        order = np.argsort(-np.abs(after - before), kind="stable")
-        moved = order[np.abs(after - before)[order] > 1e-6 * np.maximum(np.abs(before[order]), 1)]
-        rows = [(names[j], before[j], after[j], after[j] - before[j], 1.0) for j in moved.tolist()]
-        table = _table("Predicted costs that changed most", words, rows)
-        return replace(table, of="cost of ")
-    scaled = one.features.scale is not None and len(moves) > 1
-    title = "What changed, the largest in units of its scale first" if scaled else "What changed"
-    return _table(title, "" if moves else "Nothing changed.", moves)
-
-
-def _table(title: str, words: str, rows: list[Move]) -> Changes:
-    shown = rows[:_LISTED]
-    largest = max((abs(change / unit) for *_, change, unit in shown), default=1.0) or 1.0
-    listed = tuple(
-        Change(
-            str(name),
-            before,
-            after,
-            float(change),
-            part=float(change / unit / largest),
-            size=float(abs(change / unit)),
-        )
-        for name, before, after, change, unit in shown
-    )
-    return Changes(title, words, listed, len(rows) - len(shown))
+    values = [without_noise(float(part.sum()), largest) for part in terms]
+    return [svg.signed(value) for value in with_enough_digits(values, trailing=True)]

@@ -17,7 +17,7 @@ from cfopt.drawing.panel import scene_of
 from cfopt.drawing.svg import common
 from cfopt.report.overview import overview
 from cfopt.report.pictures import ROOM, galleries
-from cfopt.report.sentences import value_word
+from cfopt.report.sentences import PLAIN, value_word
 from cfopt.report.tasks import task_views
 from cfopt.result.explanation import Explanation
 from cfopt.storage.files import write_whole
@@ -52,6 +52,7 @@ def write_report(
         overview=overview(explanation, seconds),
         tasks=task_views(explanation, shown),
         settings=settings,
+        plain=PLAIN,
         contrasts=explanation.criterion.contrasts,
         value=value_word(explanation),
         common=common(scene),

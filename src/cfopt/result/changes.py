@@ -45,7 +45,7 @@ def changes(e: Explanation) -> pd.DataFrame:
         numeric = columns is None or columns.is_number(names[j])
         rows.append((e.label(i), names[j], *sides, sides[1] - sides[0] if numeric else math.nan))
     frame = pd.DataFrame(rows, columns=["row", "feature", "before", "after", "change"])
-    if columns is None or not columns.worded:
+    if columns is None or not columns.has_text:
         frame = frame.astype({"before": float, "after": float})
     frame["change"] = frame["change"].astype(float)
     return frame.drop(columns="row") if len(e) == 1 else frame

@@ -23,6 +23,7 @@ from cfopt.problems.sense import Sense
 from cfopt.question import Criterion, Question
 from cfopt.question.features import Features
 from cfopt.question.plausibility import KAPPA, in_thick_sphere
+from cfopt.result.remedy import Remedy
 from cfopt.result.status import Status
 
 if TYPE_CHECKING:
@@ -49,14 +50,18 @@ class Explanation(Batch):
         bound: the proved least loss of every valid and allowed context of the row, in the
             units of the loss, `(B,)`; inf if there is none, NaN where nothing was proved.
         violation: h at x in minimisation form, `(B,)`: > 0 is what a best effort lacks.
-        tie: valid by equality, `(B,)`: for `Absolute`, the solver returned another decision of the
-            same value; for the others, both sides of the criterion are level.
+        tie: valid by equality, `(B,)`: for `Absolute`, another decision has the same value (for a
+            wish: one that does not grant it); for the others, both sides of the criterion are
+            level. Where a problem does not rank its decisions, only what the solver returned is
+            compared.
         steps, solves: steps or rounds of the search, and solver calls, `(B,)`.
         passes: forward passes and Jacobian rows of the predictor in the search, `(B,)`; an affine
             predictor is read off once, which is not counted.
         method: what found x, or was tried in vain.
         clash: why no explanation exists, for the rows where that was proved.
         factual: the decision at x0, `(B, m)`.
+        wanted: the plan that is argued for: the alternative, or the best plan at x that grants the
+            wish, `(B, m)`; NaN without either.
         decision: the pipeline's decision at x, from a fresh solve, `(B, m)`.
         costs_before, costs: predicted costs at x0 and at x, `(B, n)`.
         asked: the question, its criterion bound to the rows.
@@ -66,6 +71,14 @@ class Explanation(Batch):
         problem: the problem, for pictures; not kept in JSON.
         latent: codes and reconstructions, where a generative model was used.
         columns: the columns of a DataFrame that contexts stand for, if they do.
+        options: for each row its options, the best first, as an explanation with a row for each;
+            the first is the row itself. None if only one was asked for.
+        radius: how far x may be off before the criterion stops holding, `(B,)`, and `radius_kind`,
+            "exact", "at least" or "at most", for each row; None until `cfopt.with_radius` says so.
+        prices: the same question about the costs instead of the contexts, if it was asked: its
+            features are the entries of the costs.
+        remedy: what would help rows that limits make impossible; empty unless `cfopt.remedies` was
+            asked.
     """
 
     x0: Tensor = field(metadata=ROWS)
@@ -82,6 +95,7 @@ class Explanation(Batch):
     method: tuple[str, ...] = field(metadata=ROWS)
     clash: tuple[Clash | None, ...] = field(metadata=ROWS)
     factual: Tensor = field(metadata=ROWS)
+    wanted: Tensor = field(metadata=ROWS)
     decision: Tensor = field(metadata=ROWS)
     costs_before: Tensor = field(metadata=ROWS)
     costs: Tensor = field(metadata=ROWS)
@@ -92,6 +106,11 @@ class Explanation(Batch):
     problem: Problem | None = None
     latent: Codes | None = field(default=None, metadata=ROWS)
     columns: Columns | None = None
+    options: tuple[Explanation, ...] | None = field(default=None, metadata=ROWS)
+    radius: Tensor | None = field(default=None, metadata=ROWS)
+    radius_kind: tuple[str, ...] = field(default=(), metadata=ROWS)
+    prices: Explanation | None = field(default=None, metadata=ROWS)
+    remedy: tuple[Remedy | None, ...] = field(default=(), metadata=ROWS)
 
     def __len__(self) -> int:
         return len(self.x0)
@@ -179,11 +198,15 @@ class Explanation(Batch):
     @property
     def alternative(self) -> Tensor:
         """The decision argued for; without one, what the pipeline decides at x, `(B, m)`."""
-        return self.criterion.pivot(self.factual) if self.criterion.contrasts else self.decision
+        return self.wanted if self.criterion.contrasts else self.decision
 
     def label(self, row: int) -> str:
         """What to call a row."""
         return str(self.labels[row] if self.labels is not None else row)
+
+    def every_option(self) -> Explanation:
+        """The options of all rows, one after the other, as rows of their own."""
+        return self if self.options is None else Explanation.concat(list(self.options))
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -213,7 +236,15 @@ class Explanation(Batch):
         return changes(self)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One line for each row: status, numbers, and every feature before and after."""
+        """One line for each row: status, numbers, and every feature before and after.
+
+        With several options, one line for each of them, numbered from 1.
+        """
+        if self.options is not None:
+            frame = self.every_option().to_dataframe()
+            numbers = [k + 1 for one in self.options for k in range(len(one))]
+            frame.insert(0, "option", numbers)
+            return frame
         columns: dict[str, list[Any]] = {
             "status": [str(status) for status in self.status],
             "valid": self.valid.tolist(),
@@ -229,6 +260,9 @@ class Explanation(Batch):
             "method": list(self.method),
             "message": list(self.message),
         }
+        if self.radius is not None:
+            columns["radius"] = self.radius.tolist()
+            columns["radius kind"] = list(self.radius_kind)
         if self.latent is not None:
             columns["norm of code"] = norms(self.latent.z).tolist()
             columns["in sphere"] = self.in_sphere().tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,7 +38,8 @@ class RowOutcomes:
         nan = torch.full((count,), torch.nan, dtype=torch.float64)
         #: Fields of the explanation, on the CPU.
         self._found = {name: nan.clone() for name in ("loss", "violation", "bound")}
-        self._found["decision"] = nan[:, None].repeat(1, problem.num_columns)
+        for name in ("decision", "wanted"):
+            self._found[name] = nan[:, None].repeat(1, problem.num_columns)
         self._found["costs"] = nan[:, None].repeat(1, problem.num_costs)
         self._found["tie"] = torch.zeros(count, dtype=torch.bool)
         for name in ("steps", "solves", "passes"):
@@ -45,6 +47,17 @@ class RowOutcomes:
         self._methods = [""] * count
         self._clashes: dict[int, Clash] = {}
         self._traces: dict[int, Tensor] = {}
+
+    def anew(self, rows: Tensor) -> RowOutcomes:
+        """The same contexts with some rows open again; the others stay out."""
+        other = RowOutcomes(self.contexts, self.problem)
+        other.costs = self.costs
+        if self.codes is not None:
+            other.begin(replace(self.codes, z=self.codes.z0.clone()))
+        closed = torch.ones(len(self._status), dtype=torch.bool)
+        closed[rows] = False
+        other.reject(closed, "not asked again")
+        return other
 
     def open_rows(self) -> Tensor:
         """The rows that are not settled yet."""
@@ -80,15 +93,17 @@ class RowOutcomes:
         x: Tensor,
         loss: Tensor,
         verdict: Verdict,
+        tie: Tensor,
         points: Points | None = None,
     ) -> None:
-        """Write down where some rows are, and what verification says of them."""
+        """Write down where some rows are, what verification says of them, and which are ties."""
         self._x[rows] = x
         host = rows.cpu()
         found = {
             "loss": loss,
             "violation": verdict.violation,
-            "tie": verdict.tie,
+            "tie": tie,
+            "wanted": verdict.wanted,
             "decision": verdict.decision,
             "costs": verdict.costs,
         }
@@ -115,6 +130,7 @@ class RowOutcomes:
             features=self.contexts.features,
             generative=None,
             reference=None,
+            robust=None if question.robust is None else question.robust.described(),
         )
         x, like = self._x, self.contexts.x
         found = self._found
@@ -123,7 +139,7 @@ class RowOutcomes:
         # Nothing is nearer than the context itself.
         settled = torch.tensor([status is Status.ALREADY_VALID for status in self._status])
         found["bound"] = found["bound"].masked_fill(settled, 0.0)
-        numbers = {
+        numbers: dict[str, Any] = {
             name: values.to(x) if values.is_floating_point() else values.to(x.device)
             for name, values in found.items()
         }
@@ -146,4 +162,6 @@ class RowOutcomes:
             problem=self.problem,
             latent=self.codes,
             columns=self.contexts.columns,
+            options=None,
+            remedy=(),
         )

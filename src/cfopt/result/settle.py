@@ -7,13 +7,14 @@ from torch import Tensor
 
 from cfopt.engine.progress import Points
 from cfopt.engine.task import Task
-from cfopt.exact.verify import recheck, verify
+from cfopt.exact.verify import recheck, ties, verify
 from cfopt.names import counted
 from cfopt.problems.base import same_decision
+from cfopt.question import Contrastive
 from cfopt.result.explanation import is_optimal
 from cfopt.result.outcomes import RowOutcomes
 from cfopt.result.status import Status
-from cfopt.result.wording import BY_THE_MODEL, impossible, miss, nearness
+from cfopt.result.wording import BY_THE_MODEL, impossible, miss, nearness, resolved
 
 
 def settle_at_start(outcomes: RowOutcomes, task: Task) -> None:
@@ -22,15 +23,18 @@ def settle_at_start(outcomes: RowOutcomes, task: Task) -> None:
     if not len(rows):
         return
     start = task[rows]
-    verdict = verify(start, start.space.origin)
-    same = same_decision(start.rules.pivot, start.rules.factual).tolist()
+    verdict = verify(start, start.space.origin, outcomes.costs[rows])
+    tie, criterion = ties(start, verdict), start.rules.criterion
+    same = same_decision(verdict.wanted, start.rules.factual.to(verdict.wanted)).tolist()
     for i in verdict.valid.nonzero().flatten().tolist():
-        reason = start.rules.criterion.answer(bool(verdict.tie[i]), bool(verdict.unbeaten[i]))
-        if same[i] and start.rules.criterion.contrasts:
-            reason = "the alternative is the factual decision"
+        reason = criterion.answer(bool(tie[i]), bool(verdict.unbeaten[i]))
+        reason += resolved(start.rules.problem, criterion, verdict.wanted[i])
+        if same[i] and isinstance(criterion, Contrastive):
+            reason = f"{criterion.subject} is the factual decision"
+        reason += verdict.assured[i] if verdict.assured else ""
         outcomes.settle(int(rows[i]), Status.ALREADY_VALID, f"nothing to change: {reason}")
     nothing = torch.zeros(len(rows), dtype=torch.float64)
-    outcomes.record(rows, start.space.origin, nothing, verdict)
+    outcomes.record(rows, start.space.origin, nothing, verdict, tie)
 
 
 def settle(outcomes: RowOutcomes, task: Task, rows: Tensor, points: Points, unproved: str) -> None:
@@ -46,7 +50,8 @@ def settle(outcomes: RowOutcomes, task: Task, rows: Tensor, points: Points, unpr
     proof = recheck(task, points.certificates).without(verdict.valid)
     loss = task.space.loss(points.x)
     optimal = is_optimal(loss, proof.bound.to(loss)).tolist()
-    valid, tie, steps = verdict.valid.tolist(), verdict.tie.tolist(), points.steps.tolist()
+    level = ties(task, verdict)
+    valid, tie, steps = verdict.valid.tolist(), level.tolist(), points.steps.tolist()
     violation, unbeaten = verdict.violation.tolist(), verdict.unbeaten.tolist()
     rules, moved = task.rules, [""] * len(rows)
     if outcomes.codes is not None:
@@ -55,6 +60,8 @@ def settle(outcomes: RowOutcomes, task: Task, rows: Tensor, points: Points, unpr
     for i, row in enumerate(rows.tolist()):
         if valid[i]:
             what = rules.criterion.answer(tie[i], unbeaten[i])
+            what += resolved(rules.problem, rules.criterion, verdict.wanted[i])
+            what += verdict.assured[i] if verdict.assured else ""
             how_near = nearness(float(loss[i]), float(proof.bound[i]), optimal[i]) or unproved
             outcomes.settle(row, Status.VALID, what + how_near + moved[i])
             continue
@@ -75,5 +82,5 @@ def settle(outcomes: RowOutcomes, task: Task, rows: Tensor, points: Points, unpr
             f"no valid context found in {taken}{note}; at the nearest miss {lacking}"
             f"{unproved}{moved[i]}",
         )
-    outcomes.record(rows, x, loss, verdict, points)
+    outcomes.record(rows, x, loss, verdict, level, points)
     outcomes.prove(rows, proof)

@@ -18,3 +18,8 @@ class Status(StrEnum):
     def is_valid(self) -> bool:
         """Whether the row's context was verified to explain."""
         return self in (Status.VALID, Status.ALREADY_VALID)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the row has an answer, or a proof that there is none."""
+        return self.is_valid or self is Status.PROVED_INFEASIBLE

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from cfopt.names import counted
+from cfopt.names import counted, join_words
 from cfopt.result.explanation import Explanation
 from cfopt.result.status import Status
-from cfopt.result.wording import moved_words, question
+from cfopt.result.wording import moved_words, price_words, question, radius_words
 
 #: How many changes, or rows without an answer, a summary lists.
 _SHOWN = 6
@@ -16,13 +16,18 @@ _SHOWN = 6
 def summary(e: Explanation) -> str:
     """What was asked, how it ended, what changed."""
     lines = _of_row(e) if len(e) == 1 else _of_batch(e)
+    if e.radius is not None and len(e) == 1 and e.valid[0]:
+        lines += [words] if (words := radius_words(float(e.radius[0]), e.radius_kind[0])) else []
+    if e.prices is not None and len(e) == 1:
+        lines += _of_prices(e.prices)
     return "\n".join([question(e.criterion, e.margin), *lines])
 
 
 def _of_row(e: Explanation) -> list[str]:
     lines = [f"{e.status[0].capitalize()}: {e.message[0]}."]
     if e.status[0] is Status.PROVED_INFEASIBLE:
-        return lines
+        remedy = e.remedy[0] if e.remedy else None
+        return lines if remedy is None else [*lines, f"{remedy.words}."]
     if e.steps[0] > 0:
         taken = counted(int(e.steps[0]), "step")
         lines.append(f"Distance {e.distance[0]:.3g}, in {taken}.")
@@ -30,7 +35,34 @@ def _of_row(e: Explanation) -> list[str]:
     lines += [f"  {moved_words(*line)}" for line in changes.head(_SHOWN).itertuples(index=False)]
     if len(changes) > _SHOWN:
         lines.append(f"  ... and {len(changes) - _SHOWN} smaller changes")
-    return lines
+    return [*lines, *(line for k in range(1, _options(e)) for line in _of_option(e, k))]
+
+
+def _options(e: Explanation) -> int:
+    return 1 if e.options is None else len(e.options[0])
+
+
+def _of_option(e: Explanation, k: int) -> list[str]:
+    """A further option of a single row."""
+    assert e.options is not None
+    one = e.options[0][k]
+    changes = [moved_words(*line) for line in one.table().head(_SHOWN).itertuples(index=False)]
+    return [
+        f"Option {k + 1}, at distance {one.distance[0]:.3g}: {one.message[0]}.",
+        *(f"  {line}" for line in changes),
+    ]
+
+
+def _of_prices(e: Explanation) -> list[str]:
+    """What the costs would have had to be instead, of a single row."""
+    if not e.valid[0]:
+        return [f"Prices: {e.message[0]}."]
+    changes = e.table().head(_SHOWN)
+    words = [
+        price_words(str(name), before, after)
+        for name, before, after, _ in changes.itertuples(index=False)
+    ]
+    return [f"Or, with this context: {join_words(words)}."] if words else []
 
 
 def _of_batch(e: Explanation) -> list[str]:
@@ -47,6 +79,9 @@ def _of_batch(e: Explanation) -> list[str]:
             f"{counted(int(e.tie[found].sum()), 'tie')}, "
             f"{int(e.optimal[found].sum())} proved to be the closest possible."
         )
+    if e.options is not None:
+        several = [len(one) for one in e.options if one.valid[0]]
+        lines.append(f"{sum(several)} options for {counted(len(several), 'answered context')}.")
     moved = 0 if e.latent is None else int(e.reconstruction_moved.sum())
     if moved:
         lines.append(

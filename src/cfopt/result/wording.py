@@ -9,11 +9,13 @@ import math
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any
 
+from torch import Tensor
+
 from cfopt.exact.certificate import Clash
-from cfopt.names import listing
+from cfopt.names import join_words
 from cfopt.problems.base import Problem
 from cfopt.problems.sense import Sense
-from cfopt.question import Criterion
+from cfopt.question import Contrastive, Criterion
 
 #: What is added where reconstruction, before any search, changes the decision.
 BY_THE_MODEL = (
@@ -35,6 +37,36 @@ def moved_words(feature: str, before: Any, after: Any, change: float) -> str:
     return f"{feature}: {before:.4g} -> {after:.4g} ({change:+.3g})"
 
 
+def price_words(name: str, before: float, after: float) -> str:
+    """How one cost would have to change: "A-B would have to cost 12% less"."""
+    change = after - before
+    if before == 0 or before * after < 0:
+        return f"{name} would have to cost {after:.3g} instead of {before:.3g}"
+    less = "less" if abs(after) < abs(before) else "more"
+    part = abs(change / before)
+    return f"{name} would have to cost {100 * part:.2g}% {less}"
+
+
+def resolved(problem: Problem, criterion: Criterion, plan: Tensor) -> str:
+    """The plan that a wish comes down to, to follow an answer; "" if the plan was given."""
+    if not isinstance(criterion, Contrastive) or criterion.foil is None:
+        return ""
+    return f"; the plan would be {problem.describe(plan.double().cpu().numpy())}"
+
+
+def radius_words(radius: float, kind: str) -> str:
+    """How far a context may be off, in a sentence; "" if nothing is known."""
+    if not kind or math.isnan(radius):
+        return ""
+    if radius == math.inf:
+        return "It holds however far the context is off."
+    least = rounded_down(radius, 3)
+    if kind == "at most":
+        return f"It stops holding in a context {radius:.3g} away, perhaps in a nearer one."
+    up_to = "at least " if kind == "at least" else ""
+    return f"It holds in every context within {up_to}{least} of this one."
+
+
 def nearness(loss: float, bound: float, optimal: bool) -> str:
     """What is proved about how near an explanation can be, to follow an answer; "" if nothing."""
     if optimal:
@@ -51,10 +83,12 @@ def impossible(
     where = "no allowed context" if limited else "no context"
     rivals = [problem.describe(decision) for decision in clash.decisions]
     text = criterion.conflict(where, rivals, margin)
+    if clash.why:
+        text += f"; {clash.why}"
     if clash.limits:
-        text += f"; the limits of {listing(clash.limits)} are involved"
+        text += f"; the limits of {join_words(clash.limits)} are involved"
     if clash.locked:
-        text += f"; unlocking {listing(clash.locked, 'or')} could help"
+        text += f"; unlocking {join_words(clash.locked, 'or')} could help"
     if math.isfinite(clash.radius):
         within = rounded_down(clash.radius, 1)
         text += f" (proved for every context within {within} units of this one)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, RenderableColumn, TextColumn
 from rich.table import Column
 from rich.text import Text
+
+#: Seconds between two looks at whether a line is due.
+_TICK = 1.0
 
 
 class Pace:
@@ -91,7 +95,7 @@ def duration(seconds: float) -> str:
 
 @dataclass(eq=False)
 class Display:
-    """How far a run is: a bar in a terminal, elsewhere a line for what is finished.
+    """How far a run is: a bar in a terminal, elsewhere lines, at least one every few seconds.
 
     A context manager around the run.
 
@@ -102,6 +106,7 @@ class Display:
         noun: what a piece is called.
         rated: whether to say how many pieces are done in a second.
         every: the least number of seconds between two lines; the last line is always printed.
+        silence: the most seconds without a line where there is no bar.
     """
 
     console: Console
@@ -110,9 +115,11 @@ class Display:
     noun: str = "job"
     rated: bool = False
     every: float = 0.0
+    silence: float = 10.0
 
     def __post_init__(self) -> None:
-        self.count, self._printed = 0, -math.inf
+        self.count, self._printed, self._said = 0, -math.inf, 0.0
+        self._running, self._ended = "", threading.Event()
         self._progress = Progress(
             BarColumn(20),
             RenderableColumn(self, table_column=Column(no_wrap=True)),
@@ -130,11 +137,25 @@ class Display:
 
     def __enter__(self) -> Display:
         self._progress.start()
+        if not self.console.is_terminal:
+            threading.Thread(target=self._tick, daemon=True).start()
         return self
 
     def __exit__(self, *error: object) -> None:
         """Leave the bar as it stands."""
+        self._ended.set()
         self._progress.stop()
+
+    def _tick(self) -> None:
+        while not self._ended.wait(_TICK):
+            self.beat()
+
+    def beat(self) -> None:
+        """Say how far the run is, if there is no bar and nothing was said for a while."""
+        if self.console.is_terminal or self.pace.elapsed - self._said < self.silence:
+            return
+        running = f": {self._running}" if self._running else ""
+        self.say(f"{self._so_far()}{running}")
 
     def __rich__(self) -> Text:
         # Asked for at each refresh, so that the time left counts down within a job.
@@ -142,6 +163,7 @@ class Display:
 
     def started(self, name: str) -> None:
         """Name what is running, beside the bar."""
+        self._running = name
         self._progress.update(self._bar, description=name)
 
     def moved(self) -> None:
@@ -150,20 +172,22 @@ class Display:
 
     def finished(self, name: str, seconds: float, pieces: int = 1) -> None:
         """Count pieces that took so many seconds, and print a line if there is no bar."""
-        self.count += pieces
+        self.count, self._running = self.count + pieces, ""
         self._progress.update(self._bar, completed=self.pace.share, description="")
         early = self.pace.elapsed - self._printed < self.every and self.count < self.total
         if self.console.is_terminal or early:
             return
         self._printed = self.pace.elapsed
-        self.say(
-            f"{self._percent()} done, {self.count} of {self.total} {self.noun}s in "
-            f"{self._times()}: {name} ({duration(seconds)})"
-        )
+        self.say(f"{self._so_far()}: {name} ({duration(seconds)})")
 
     def say(self, line: str) -> None:
         """Print a line that stays."""
+        self._said = self.pace.elapsed
         self.console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+    def _so_far(self) -> str:
+        done = f"{self._percent()} done, {self.count} of {self.total} {self.noun}s"
+        return f"{done} in {self._times()}"
 
     def _times(self) -> str:
         rate = f"{self.pace.rate:.3g} {self.noun}s/s, " if self.rated else ""

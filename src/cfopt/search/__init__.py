@@ -10,9 +10,11 @@ from cfopt.search.enumeration import Enumeration
 from cfopt.search.fallback import Fallback, Refined
 from cfopt.search.mdmm import MDMM, Counting
 from cfopt.search.reference import Reference
+from cfopt.search.scenarios import Scenarios
 from cfopt.search.tangents import Tangents
 from cfopt.search.tree_cells import TreeCells
 from cfopt.search.trust_region import LatentReference, LatentSequential, Sequential
+from cfopt.search.wishes import Wishes
 
 __all__ = [
     "MDMM",
@@ -28,8 +30,10 @@ __all__ = [
     "LatentSequential",
     "Reference",
     "Refined",
+    "Scenarios",
     "Search",
     "Sequential",
     "Tangents",
     "TreeCells",
+    "Wishes",
 ]

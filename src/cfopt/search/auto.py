@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -11,6 +12,7 @@ from cfopt import registry
 from cfopt.engine.progress import Progress
 from cfopt.engine.task import Task
 from cfopt.exact.relu import layer_sizes
+from cfopt.question.quantifier import Quantifier
 from cfopt.search.base import Search
 from cfopt.search.certify import Certify
 from cfopt.search.closed_form import ClosedForm
@@ -18,10 +20,14 @@ from cfopt.search.cutting_plane import CuttingPlane
 from cfopt.search.derivative_free import DerivativeFree
 from cfopt.search.enumeration import Enumeration
 from cfopt.search.fallback import Fallback, Refined
+from cfopt.search.few_changes import with_few_changes
 from cfopt.search.mdmm import MDMM
+from cfopt.search.scenarios import Scenarios
 from cfopt.search.tangents import Tangents
 from cfopt.search.tree_cells import TreeCells
 from cfopt.search.trust_region import LatentSequential, Sequential
+from cfopt.search.undominated import Undominated
+from cfopt.search.wishes import Wishes
 
 #: Behind ReLU networks with no more features and neurons than these, so many cases are looked at
 #: for each row.
@@ -33,21 +39,27 @@ _SMALL, _CASES = 100, 300
 class Auto(Search):
     """Picks the searches that fit the task.
 
-    With an affine predictor: the closed form, cutting planes or enumeration, whichever serves the
-    criterion. Rows that these cannot settle in time, and all rows of any other predictor: the
-    sequential search (behind a small ReLU network certified, so that its answers are proved or
-    improved), then MDMM for those that are still without an answer, polished. Contexts that are too
-    large for the sequential search, such as images: tangents in its place. Among codes: the
-    sequential search alone, since MDMM seldom finds what it does not. Predictors without a
-    gradient: what is exact, then a search that looks at many points.
+    Where costs are known to be above 0, rows that ask for a plan of which a part is a plan, too,
+    are settled at once: it can never be best.
+
+    With an affine predictor: the closed form, cutting planes, enumeration, or plan by plan for a
+    wish, whichever serves the criterion. Rows that these cannot settle in time, and all rows of any
+    other predictor: the sequential search (behind a small ReLU network certified, so that its
+    answers are proved or improved), then MDMM for those that are still without an answer, polished.
+    Contexts that are too large for the sequential search, such as images: tangents in its place.
+    Among codes: the sequential search alone, since MDMM seldom finds what it does not. Predictors
+    without a gradient: what is exact, then a search that looks at many points. Where answers have
+    to stand up to something, what is exact, then all this in several scenarios at once.
 
     Arguments:
-        cutting_plane, enumeration, sequential, latent, tangents, certify, mdmm, derivative_free:
-            the searches, with settings of your own.
+        cutting_plane, enumeration, wishes, trees: the exact searches, with settings of your own.
+        sequential, latent, tangents, certify, mdmm, derivative_free: the others.
     """
 
+    heeds_variation: ClassVar[bool] = True
     cutting_plane: CuttingPlane = field(default_factory=CuttingPlane)
     enumeration: Enumeration = field(default_factory=Enumeration)
+    wishes: Wishes = field(default_factory=Wishes)
     trees: TreeCells = field(default_factory=TreeCells)
     sequential: Sequential = field(default_factory=Sequential)
     latent: LatentSequential = field(default_factory=LatentSequential)
@@ -55,6 +67,7 @@ class Auto(Search):
     certify: Certify = field(default_factory=lambda: Certify(Sequential(), None, _CASES))
     mdmm: MDMM = field(default_factory=lambda: MDMM(max_steps=1000))
     derivative_free: DerivativeFree = field(default_factory=DerivativeFree)
+    counts_changes: ClassVar[bool] = True
 
     def knowing(self, reference: Tensor) -> Auto:
         """The same, with searches that begin from known contexts."""
@@ -65,10 +78,18 @@ class Auto(Search):
         )
 
     def plan(self, task: Task) -> Fallback:
-        """What is tried, in this order."""
+        """What is tried, in this order; each such that it keeps to the number of changes."""
+        return Fallback(
+            tuple(with_few_changes(search, task) for search in self._plan(task).searches)
+        )
+
+    def _plan(self, task: Task) -> Fallback:
+        """The same, whether searches count changes or not."""
         among_codes = task.space.latent is not None
-        exact = (ClosedForm(), self.cutting_plane, self.enumeration, self.trees)
+        exact = (ClosedForm(), self.cutting_plane, self.enumeration, self.wishes, self.trees)
         chosen = [search for search in exact if not among_codes and not search.refusal(task)][:1]
+        if task.variation is not None:
+            return Fallback((*chosen, self._in_scenarios(task)))
         if not task.differentiable:
             return Fallback((*chosen, self.derivative_free))
         if among_codes:
@@ -81,6 +102,17 @@ class Auto(Search):
             climbs = replace(self.certify, first=climbs)
         return Fallback((*chosen, climbs, Refined(self.mdmm, polish)))
 
+    def _in_scenarios(self, task: Task) -> Scenarios:
+        """What answers in several scenarios at once.
+
+        Where some decision is to meet the criterion, those of other places are no cuts.
+        """
+        some = Quantifier.SOME in task.rules.criterion.multiples
+        climbs = replace(self.sequential, bundle=1) if some else self.sequential
+        nearby = (replace(climbs, restarts=0), self.latent, self.tangents)
+        counting = tuple(with_few_changes(search, task) for search in nearby)
+        return Scenarios(replace(self, sequential=climbs), counting)
+
     def steps(self, task: Task) -> Iterator[Progress]:
-        """As planned."""
-        yield from self.plan(task).steps(task)
+        """As planned, but for rows whose plan can never be best: these are settled at once."""
+        yield from Undominated(self.plan(task)).steps(task)

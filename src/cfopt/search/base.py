@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from numbers import Integral
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -20,6 +21,11 @@ class Search(ABC):
     yields. What it finds or proves is a claim; `explain` verifies it. When `task.late`, it ends
     with what it has; solves that are asked for later fail.
     """
+
+    #: Whether it keeps to limits on how many features change, and on which of them together.
+    counts_changes: ClassVar[bool] = False
+    #: Whether it heeds `task.variation`, what answers have to stand up to.
+    heeds_variation: ClassVar[bool] = False
 
     @abstractmethod
     def steps(self, task: Task) -> Iterator[Progress]:

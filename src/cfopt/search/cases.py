@@ -18,12 +18,13 @@ from cfopt.exact.certificate import Cut
 from cfopt.exact.relu import Division, Node, Relaxed, ReluProof, ReluTask, State, relax
 from cfopt.exact.relu.relaxation import Multipliers, combined
 from cfopt.problems.base import same_decision
+from cfopt.question.quantifier import Quantifier
 
 #: A decision is worth a cut if it beats the plan by more than this fraction of its terms.
 _WORTH_A_CUT = 1e-10
 #: A case whose bound is this near to the best loss known, as a fraction of it, is settled: nearer
 #: than what counts as proved to be the closest.
-_SETTLED = 2e-7
+SETTLED = 2e-7
 #: How far beyond the best context known cases are looked at, as a fraction of its distance.
 _BEYOND = 1e-9
 #: How often a case is relaxed at most before it is divided, and the part of its gap that must be
@@ -82,31 +83,43 @@ class CaseTree:
         self._open(root, -1, above=False)
 
     @property
+    def count(self) -> int:
+        """How many cases there are."""
+        return len(self._nodes)
+
+    @property
+    def bound(self) -> float:
+        """The least bound of a case that may be divided; inf if there is none."""
+        return self._heap[0][0] if self._heap else np.inf
+
+    @property
     def full(self) -> bool:
         """Whether there are as many cases as there may be."""
-        return len(self._nodes) >= self._most
+        return self.count >= self._most
 
     @property
     def done(self) -> bool:
         """Whether no case is worth dividing, or there are too many."""
-        return self.full or not self._heap or self._heap[0][0] >= self._goal
+        return self.full or self.bound >= self._goal
 
     @property
     def _goal(self) -> float:
         """The bound from which on a case is settled."""
-        return (1 - _SETTLED) * self.loss
+        return (1 - SETTLED) * self.loss
 
     def run(self, deadline: float) -> None:
         """Divide cases until all are settled, or time is up."""
         while not self.done and time.monotonic() < deadline:
-            _, number, case = heapq.heappop(self._heap)
-            assert case.division is not None
-            self._nodes[number] = replace(self._nodes[number], division=case.division)
-            for above in (False, True):
-                state = case.state.case(
-                    self._network, case.division, above, self.radius, self._grid
-                )
-                self._open(state, number, above)
+            self.advance()
+
+    def advance(self) -> None:
+        """Divide the case of the least bound."""
+        _, number, case = heapq.heappop(self._heap)
+        assert case.division is not None
+        self._nodes[number] = replace(self._nodes[number], division=case.division)
+        for above in (False, True):
+            state = case.state.case(self._network, case.division, above, self.radius, self._grid)
+            self._open(state, number, above)
 
     def proof(self) -> ReluProof:
         """What the cases prove so far."""
@@ -171,6 +184,8 @@ class CaseTree:
                 self.loss, self.x = loss, x
                 length = loss ** (1 / self._model.norm.power)
                 self.radius = min(self.radius, length * (1 + _BEYOND))
+        if self._model.quantifier is Quantifier.SOME:
+            return  # the tree is about one decision alone
         if bool(self._rules.judge(prices, rival.decisions, _WORTH_A_CUT).holds[0]):
             return
         decision = rival.decisions[0].numpy().copy()

@@ -15,11 +15,13 @@ from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
 from cfopt.errors import InputError
 from cfopt.exact.certificate import Cut
-from cfopt.exact.relu import ReluProof, ReluTask
+from cfopt.exact.relu import ReluListProof, ReluProof, ReluTask
 from cfopt.exact.verify import verify
 from cfopt.problems.base import same_decision
+from cfopt.question.quantifier import Quantifier
 from cfopt.search.base import Search, check_whole
-from cfopt.search.cases import CaseTree
+from cfopt.search.cases import SETTLED, CaseTree
+from cfopt.search.listed_cases import ListedCases
 
 #: Rows without an answer are looked at up to a change of one unit in every feature, then so many
 #: times as far, until so many units.
@@ -41,7 +43,8 @@ class Certify(Search):
 
     Branch and cut over the neurons that may be on or off within the distance of the answer; each
     case is bounded by a convex relaxation with the network in it, the decisions found by the oracle
-    as cuts. Ended early, the bound holds all the same. Every bound is kept as a tree of cases with
+    as cuts. Where one decision is enough (epsilon), each of the list has a tree of cases of its
+    own. Ended early, the bound holds all the same. Every bound is kept as a tree of cases with
     multipliers, which `explain` evaluates again.
 
     Arguments:
@@ -63,7 +66,7 @@ class Certify(Search):
             check_whole(self, max_cases=1)
 
     def refusal(self, task: Task) -> str:
-        """Needs a ReLU network, and a criterion about the factual or every decision."""
+        """Needs a ReLU network; decisions that can be listed if one of them is to be enough."""
         return ReluTask.refusal(task) or self.first.refusal(task)
 
     def steps(self, task: Task) -> Iterator[Progress]:
@@ -81,8 +84,8 @@ class Certify(Search):
         seconds = np.inf if self.seconds is None else self.seconds
         deadline = min(time.monotonic() + seconds, task.rules.problem.deadline)
         model = ReluTask(task)
-        proved = [row for row, proof in enumerate(points.certificates) if proof is not None]
-        rest = [row for row in range(len(task)) if row not in set(proved)]
+        rest = [row for row in range(len(task)) if not _proved(task, model, points, row)]
+        proved = [row for row in range(len(task)) if row not in set(rest)]
         if proved:
             step += 1
             ended = points[torch.tensor(proved, device=points.rows.device)]
@@ -104,6 +107,18 @@ class Certify(Search):
             waiting = left
 
 
+def _proved(task: Task, model: ReluTask, points: Points, row: int) -> bool:
+    """Whether the first search leaves nothing to prove."""
+    proof = points.certificates[row]
+    if not isinstance(proof, ReluProof | ReluListProof):
+        return proof is not None
+    if proof.infeasible:
+        return True
+    one = torch.tensor([row])
+    loss = float(task.space[one].loss(points.x[one.to(points.x.device)])[0])
+    return bool(points.found[row]) and proof.bound(model, row) >= (1 - SETTLED) * loss
+
+
 class _Row:
     """One row: its first answer, and the tree of cases that proves or improves it."""
 
@@ -111,22 +126,27 @@ class _Row:
         self._cases = most
         self._task, self._model, self._row = task, model, row
         self._points = points[torch.tensor([row], device=points.rows.device)]
+        self._solves = self._looks = 0
         self._cuts: list[Cut] = []
         rules = model.rules
         own = bool(same_decision(rules.pivot[row : row + 1], rules.factual[row : row + 1])[0])
         if not (own and rules.margin > 0 and rules.criterion.contrasts):
             self._cuts.append(Cut(rules.factual[row].numpy(), model.quantifier))
         self._reach = model.reach(row)
-        self._proved: ReluProof | None = None  # that of a smaller radius
+        first = points.certificates[row]
+        #: That of a smaller radius, or of the first search.
+        self._proved = first if isinstance(first, ReluProof | ReluListProof) else None
         loss, radius = np.inf, self._length(model.origin.shape[1])
         self._most = _FARTHEST * radius
         if bool(self._points.found[0]):
             loss = float(task.space[torch.tensor([row])].loss(self._points.x)[0])
             radius = self._length(loss) * _ALL
-        self._tree = self._planted(radius, loss)
+        self._tree = self._case_tree(radius, loss)
 
-    def _planted(self, radius: float, loss: float) -> CaseTree:
+    def _case_tree(self, radius: float, loss: float) -> CaseTree | ListedCases:
         radius = min(radius, self._reach * _ALL)
+        if self._model.quantifier is Quantifier.SOME:
+            return ListedCases(self._task, self._model, self._row, radius, loss, self._cases)
         return CaseTree(self._task, self._model, self._row, self._cuts, radius, loss, self._cases)
 
     @property
@@ -148,9 +168,9 @@ class _Row:
             self._proved = before.proof()
             farther = self._length(before.loss) * _ALL
             radius = min(farther, before.radius * _FARTHER)
-            self._tree = self._planted(radius, before.loss)
-            self._tree.x = before.x
-            self._tree.solves, self._tree.looks = before.solves, before.looks
+            self._solves, self._looks = self._solves + before.solves, self._looks + before.looks
+            self._tree = self._case_tree(radius, before.loss)
+            self._tree.x = before.x if self._tree.x is None else self._tree.x
             self._tree.run(deadline)
 
     def finish(self) -> Points:
@@ -167,15 +187,15 @@ class _Row:
             points,
             x=x,
             found=found,
-            steps=points.steps + len(tree.proof().nodes),
-            solves=points.solves + tree.solves,
-            passes=points.passes + tree.looks,
+            steps=points.steps + tree.count,
+            solves=points.solves + self._solves + tree.solves,
+            passes=points.passes + self._looks + tree.looks,
             notes=("",) if tree.x is not None else points.notes,
             methods=(method,),
             certificates=(proof,),
         )
 
-    def _claim(self) -> ReluProof:
+    def _claim(self) -> ReluProof | ReluListProof:
         """That there is no explanation, or the proof that reaches farthest."""
         proof = self._tree.proof()
         bound = proof.bound(self._model, self._row)

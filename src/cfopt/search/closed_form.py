@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
 
 from cfopt import registry
-from cfopt._typing import Array
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.certificate import Cut, CutProof
-from cfopt.exact.geometry import Euclidean, Leaf
+from cfopt.exact.geometry import Leaf
 from cfopt.question.quantifier import Quantifier
 from cfopt.search.base import Search
 from cfopt.search.cutting_plane import CuttingPlane
@@ -27,9 +27,13 @@ class ClosedForm(Search):
 
         u = -max(0, v) g / |g|^2,   v = <theta0, d>,   g = V' d,   d = y_alt - y0
 
-    for the Euclidean distance; for L1 the one feature with the largest |g| moves. Where x has
-    limits, or a margin is asked for, it is a small quadratic or linear program instead.
+    for the Euclidean distance; for L1 the one feature with the largest |g| moves, for LInf all move
+    alike. Where x has limits, a margin is asked for, or there are several predictors, it is a small
+    quadratic or linear program instead.
     """
+
+    counts_changes: ClassVar[bool] = True
+    heeds_variation: ClassVar[bool] = True
 
     def refusal(self, task: Task) -> str:
         """Needs an affine predictor and a criterion about the factual decision alone."""
@@ -41,7 +45,8 @@ class ClosedForm(Search):
     def steps(self, task: Task) -> Iterator[Progress]:
         """All rows in one step."""
         self.check(task)
-        if task.space.domain is not None or task.rules.margin > 0:
+        several = task.variation is not None and task.variation.predictors
+        if task.space.domain is not None or task.rules.margin > 0 or several:
             for progress in CuttingPlane().steps(task):
                 done = progress.finished
                 named = done and replace(done, methods=("closed form",) * len(done))
@@ -60,23 +65,16 @@ def _project(task: Task) -> Points:
         for name in ("normals", "limits", "rounding")
     )
     excess = np.where(limits < 0, rounding - limits, 0.0)
+    norm, steepness = model.norm, model.norm.dual(normals)
+    reachable = (excess > 0) & (steepness > 0)
+    distance = np.divide(excess, steepness, where=reachable, out=np.zeros_like(excess))
+    change = -distance[:, None] * norm.steepest(normals)
+    # What the cost grows by where the limit of the half-space, whose normal has length 1, moves.
     length = np.linalg.norm(normals, axis=1)
-    steepest = np.abs(normals).argmax(axis=1)
-    every = np.arange(len(cuts))
-    change: Array = np.zeros_like(normals)
-    reachable = (excess > 0) & (length > 0)
-    multipliers = np.where(excess > 0, 1.0, 0.0)  # a half-space that nothing can reach
-    if isinstance(model.norm, Euclidean):
-        distance = np.divide(excess, length, where=reachable, out=np.zeros_like(excess))
-        unit = np.divide(normals, length[:, None], where=reachable[:, None], out=change.copy())
-        change = -distance[:, None] * unit
-        multipliers = np.where(reachable, 2 * distance, multipliers)
-    else:
-        slope = normals[every, steepest]
-        step = np.divide(-excess, slope, where=reachable, out=np.zeros_like(excess))
-        change[every, steepest] = step
-        steep = np.divide(length, np.abs(slope), where=reachable, out=np.zeros_like(excess))
-        multipliers = np.where(reachable, steep, multipliers)
+    slope = np.divide(length, steepness, where=reachable, out=np.zeros_like(excess))
+    slope *= norm.power * distance ** (norm.power - 1)
+    unreachable = np.where(excess > 0, 1.0, 0.0)  # a half-space that nothing can reach
+    multipliers = np.where(reachable, slope, unreachable)
     solved = torch.from_numpy(reachable | (excess == 0)).to(task.space.origin.device)
     proofs = [CutProof((cut,), Leaf(multipliers[k : k + 1])) for k, cut in enumerate(cuts)]
     none = torch.zeros(len(task), dtype=torch.long, device=task.space.origin.device)

@@ -9,11 +9,16 @@ from typing import Self
 import numpy as np
 
 from cfopt._typing import Array
+from cfopt.engine.rules import TOLERANCE
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.certificate import Cut, CutProof
 from cfopt.exact.geometry import Leaf, Master, Nearest
 from cfopt.problems.base import FEASIBILITY_TOLERANCE
 from cfopt.question.quantifier import Quantifier
+
+#: By what fraction of its terms a cut may be broken where decisions are known to some tolerance
+#: only, and none would meet all cuts: well within what counts as valid.
+EASE = TOLERANCE / 4
 
 
 class CutRow:
@@ -38,15 +43,19 @@ class CutRow:
         self._known: set[tuple[Quantifier, bytes]] = set()
         self._solved = 0  # how many cuts the last solution knew of
         self.nearest = Nearest(np.zeros(model.origin.shape[1]), 0.0, Leaf(np.zeros(0)))
+        #: Whether the last change that was handed out may be dearer than need be.
+        self.hasty = False
+        self._conclude = False
+        self._refuted: bool | None = None  # whether the last solution proves that there is none
 
     def branch(self) -> Self:
         """A copy that can collect cuts of its own."""
         twin = copy(self)
-        twin._master, twin._cuts = copy(self._master), self._cuts.copy()
+        twin._master, twin._cuts = self._master.branch(), self._cuts.copy()
         twin._known = self._known.copy()
         return twin
 
-    def eased(self, ease: float) -> CutRow:
+    def relaxed(self, ease: float) -> CutRow:
         """The same cuts, each of which may be broken by a fraction of its terms at x0."""
         other = CutRow(self._model, self._row, self._deadline, ease)
         for cut in self._cuts:
@@ -73,8 +82,25 @@ class CutRow:
         directions = cut.directions(self._model, self._row)
         self._master.add(self._model.cut(self._row, directions, self.ease))
 
+    def propose(self) -> Array | None:
+        """A change that meets all cuts: in haste, where counting features takes time.
+
+        A hasty one collects cuts as well as the nearest; once it needs no more, `conclude`.
+        """
+        change = None if self._conclude else self._master.hurry()
+        if change is None:
+            return self.solve()
+        self.hasty = True
+        return change
+
+    def conclude(self) -> None:
+        """Let the next change be the nearest."""
+        self._conclude = True
+
     def solve(self) -> Array | None:
         """The nearest change that meets all cuts; None if there is none, or it is not found."""
+        self.hasty = self._conclude = False
+        self._refuted = None
         self.nearest = self._master.solve()
         self._solved = len(self._cuts)
         return self.nearest.u
@@ -87,7 +113,10 @@ class CutRow:
     @property
     def infeasible(self) -> bool:
         """Whether the cuts were proved to clash, by more than verification could overlook."""
-        return self.clashes and self._claim().bound(self._model, self._row) == np.inf
+        if self._refuted is None:
+            claim = replace(self._claim(), infeasible=True)
+            self._refuted = self.clashes and claim.bound(self._model, self._row) == np.inf
+        return self._refuted
 
     def proof(self) -> CutProof:
         """What the last solution of the master proves."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -16,19 +17,17 @@ from cfopt.engine.rules import TOLERANCE, Rules
 from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.certificate import Cut
+from cfopt.exact.worst_case import worst_case
 from cfopt.names import counted
-from cfopt.problems.base import same_decision
+from cfopt.problems.base import Solved, same_decision
 from cfopt.question.quantifier import Quantifier
 from cfopt.search.base import Search, check_whole
-from cfopt.search.cuts import CutRow
+from cfopt.search.cuts import EASE, CutRow
 
 #: A decision is worth a cut if it beats the plan by more than this fraction of
 #: `sum_j |price_j d_j|`: far below what counts as valid, so that the answer is the
 #: optimum to as many digits.
 _WORTH_A_CUT = 1e-10
-#: By what fraction of its terms a cut may be broken where decisions are known to some tolerance
-#: only, and none would meet all cuts: well within what counts as valid.
-_EASE = TOLERANCE / 4
 #: Where to look for a valid context when stopped early: this many times the last master's change.
 _BEYOND = (1.0, 1.02, 1.1, 1.3, 1.7, 2.5, 4.0)
 #: How far inside to look where a row ended on a boundary that solver or rounding cannot resolve, as
@@ -55,7 +54,9 @@ class CuttingPlane(Search):
         max_rounds: rounds after which a row is given up, with the bound that it has reached.
     """
 
+    heeds_variation: ClassVar[bool] = True
     max_rounds: int = 1000
+    counts_changes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_whole(self, max_rounds=1)
@@ -66,7 +67,7 @@ class CuttingPlane(Search):
         multiples = task.rules.criterion.multiples
         if reason or Quantifier.SOME not in multiples:
             return reason
-        if Quantifier.EVERY in multiples and _idles(task):
+        if Quantifier.EVERY in multiples and _may_do_nothing(task):
             # Then v <= 0 always, and what some decision must do follows from what every one must.
             return ""
         return (
@@ -89,6 +90,7 @@ class _Run:
 
     def __init__(self, task: Task, deadline: float) -> None:
         self.model, self.predict = AffineTask(task), task.pipeline.predict
+        self.varied = task.variation is not None
         problem = task.rules.problem
         # While a solution within the gap still cuts, a proven optimum is not needed.
         exact = problem.exact() is problem
@@ -114,14 +116,14 @@ class _Run:
         found: set[int] = set()
         eased: set[int] = set()
         for row in self.rows:
-            change = self.cuts[row].solve()
+            change = self.cuts[row].propose()
             if change is not None:
                 self.u[row] = change
             elif (
                 self.cuts[row].clashes and not self.cuts[row].infeasible and not self.cuts[row].ease
             ):
                 # No more than verification grants stands in the way: ask for no more than that.
-                self.cuts[row] = self.cuts[row].eased(_EASE)
+                self.cuts[row] = self.cuts[row].relaxed(EASE)
                 eased.add(row)
             else:
                 infeasible = self.cuts[row].infeasible
@@ -144,31 +146,44 @@ class _Run:
 
     def _ask(self, rows: list[int], ended: dict[int, str], found: set[int]) -> None:
         """Judge the masters' points by the solver; what it finds becomes a cut, or settles them."""
-        prices = self.model.prices(rows, self.u[rows])
         for proven in (False, True):
-            part = [i for i, row in enumerate(rows) if self.proven[row] is proven]
+            part = [row for row in rows if self.proven[row] is proven]
             if part:
-                base = self.model.rules if proven else self.quick
-                self._judge(base, [rows[i] for i in part], prices[part], ended, found)
+                self._judge(self.model.rules if proven else self.quick, part, ended, found)
 
-    def _judge(
-        self, base: Rules, rows: list[int], prices: Tensor, ended: dict[int, str], found: set[int]
-    ) -> None:
-        rules = base[torch.tensor(rows)]
-        rival = rules.rival(prices)
+    def _rival(
+        self, rules: Rules, rows: list[int], prices: list[Tensor]
+    ) -> tuple[Solved, Tensor, Tensor]:
+        """The decision that the criterion is measured against; whether it holds, and well enough.
+
+        To within what is worth a cut, and to within what counts as valid. Prices are those of each
+        predictor, `(R, m)`.
+        """
         self.solves[rows] += int(rules.calls_solver)
-        judged = rules.judge(prices, rival.decisions, _WORTH_A_CUT)
-        good = rules.judge(prices, rival.decisions, TOLERANCE / 2, rival.shortfall).holds.tolist()
+        if self.varied:
+            worst = worst_case(self.model, rules, rows, prices)
+            return worst.rival, worst.holds(_WORTH_A_CUT), worst.holds(TOLERANCE / 2)
+        rival = rules.rival(prices[0])
+        holds = rules.judge(prices[0], rival.decisions, _WORTH_A_CUT).holds
+        good = rules.judge(prices[0], rival.decisions, TOLERANCE / 2, rival.shortfall).holds
+        return rival, holds, good
+
+    def _judge(self, base: Rules, rows: list[int], ended: dict[int, str], found: set[int]) -> None:
+        rules = base[torch.tensor(rows)]
+        prices = [one.prices(rows, self.u[rows]) for one in self.model.models]
+        rival, holds, good = self._rival(rules, rows, prices)
         bad = base.problem.audit(rival.decisions.numpy()) if rules.calls_solver else {}
         for i, row in enumerate(rows):
             if i in rival.failures:
-                self._follow_ray(row, prices[i], rival.failures[i], ended)
+                self._follow_ray(row, rival.failures[i], ended)
                 continue
             cut = Cut(rival.decisions[i].numpy().copy(), self.kind)
             if i in bad:
                 ended[row] = bad[i]
-            elif judged.holds[i] or (self.proven[row] and self._repeats(row, cut, good[i])):
-                if self.proven[row]:
+            elif holds[i] or (self.proven[row] and self._repeats(row, cut, bool(good[i]))):
+                if self.cuts[row].hasty:
+                    self.cuts[row].conclude()
+                elif self.proven[row]:
                     ended[row] = "" if good[i] else "the master's answer is not precise enough"
                     found |= {row} if good[i] else set()
                 self.proven[row] = True
@@ -181,15 +196,17 @@ class _Run:
         """Whether a cut says nothing new: the same again, or a valid point's but for the noise."""
         return self.cuts[row].knows(cut) or (good and self.cuts[row].resembles(cut))
 
-    def _follow_ray(self, row: int, prices: Tensor, reason: str, ended: dict[int, str]) -> None:
+    def _follow_ray(self, row: int, reason: str, ended: dict[int, str]) -> None:
         """Where the best value is unbounded no plan is best: the direction becomes a cut."""
         problem = self.model.rules.problem
-        ray = problem.ray(problem.sense.sign * prices.numpy())
-        cut = None if ray is None else Cut(ray, Quantifier.EVERY, ray=True)
-        if cut is None or self.cuts[row].knows(cut):
-            ended[row] = reason
-        else:
-            self.cuts[row].add(cut)
+        for model in self.model.models:
+            prices = model.prices([row], self.u[[row]])[0].numpy()
+            ray = problem.ray(problem.sense.sign * prices)
+            cut = None if ray is None else Cut(ray, Quantifier.EVERY, ray=True)
+            if cut is not None and not self.cuts[row].knows(cut):
+                self.cuts[row].add(cut)
+                return
+        ended[row] = reason
 
     def _blurred(self, rows: list[int]) -> list[int]:
         """Of rows that hold in float64, those that do not in the contexts' and predictor's own.
@@ -222,7 +239,7 @@ class _Run:
         found: set[int] = set()
         for distance in _INSIDE:
             left = [row for row in rows if row not in found]
-            firm = {row: self.cuts[row].eased(-distance).solve() for row in left}
+            firm = {row: self.cuts[row].relaxed(-distance).solve() for row in left}
             reached = {row: change for row, change in firm.items() if change is not None}
             if reached:
                 found |= self._move(list(reached), np.stack(list(reached.values())))
@@ -236,10 +253,8 @@ class _Run:
         x = self.model.contexts(rows, u)
         flat = x.flatten(1).double().cpu().numpy()
         change = (flat - self.model.origin[rows]) / self.model.scale
-        prices = self._deployed_prices(x)
-        rival = rules.rival(prices)
-        self.solves[rows] += int(rules.calls_solver)
-        good = rules.judge(prices, rival.decisions, TOLERANCE / 2, rival.shortfall).holds
+        others = [one.prices(rows, change) for one in self.model.others]
+        rival, _, good = self._rival(rules, rows, [self._deployed_prices(x), *others])
         good &= self.model.space[torch.tensor(rows)].allows(x).cpu()
         good[list(rival.failures)] = False
         moved = {rows[i]: change[i] for i in good.nonzero().flatten().tolist()}
@@ -268,7 +283,7 @@ class _Run:
         )
 
 
-def _idles(task: Task) -> bool:
+def _may_do_nothing(task: Task) -> bool:
     """Whether doing nothing is feasible, so that the best value is never above 0."""
     problem = task.rules.problem
     return not problem.explain_faults(torch.zeros((1, problem.num_columns)))[0]

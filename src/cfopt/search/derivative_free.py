@@ -14,6 +14,7 @@ from cfopt.engine.task import Task
 from cfopt.exact.verify import verify
 from cfopt.search.base import Search, check_whole
 from cfopt.search.climbers import BUNDLES, COARSE, FINE, Climbers, judge, pull_home
+from cfopt.search.cost_model import CostModels
 from cfopt.search.draws import DRAWN, Draws
 from cfopt.search.landscape import Landscape
 from cfopt.search.reference import JudgedReferences, nearest_first, nearest_verified
@@ -33,6 +34,9 @@ _HARDLY = 0.999
 #: The parts of the budget after which a row without a valid point gives up, and after which only
 #: the last pull home is left.
 _GIVE_UP, _LAST_PULL = 0.8, 0.9
+#: The parts of the budget until which affine models of the costs are fitted, before and after
+#: points are pulled home.
+_MODELS = (0.4, 0.7)
 
 
 @registry.searches.register
@@ -42,9 +46,11 @@ class DerivativeFree(Search):
 
     Where contexts are known that satisfy the criterion, it begins with the nearest of them; else
     with random points in growing radii and, where none is valid, with moves that make the miss
-    smaller. Valid points are pulled towards the factual one, altogether and feature by feature.
-    From the best of them random moves follow, each to a point that would be nearer; what is found
-    is pulled home again. The candidates of all rows are predicted in one call, and solved in one.
+    smaller. Affine models of the costs, fitted to points around the best one, are explained
+    exactly, and their answers tried. Valid points are pulled towards the factual one, altogether
+    and feature by feature. From the best of them random moves follow, each to a point that would be
+    nearer; what is found is pulled home again. The candidates of all rows are predicted in one
+    call, and solved in one.
 
     Arguments:
         evaluations: about how many points of each row are judged at most.
@@ -101,6 +107,7 @@ class _Run:
         home = self.land.home
         nothing = torch.full((2, len(task)), torch.inf, dtype=torch.float64, device=home.device)
         self.best = Climbers(task.row_numbers, home.clone(), *nothing)
+        self._models = CostModels(self.land, self._generator(5))
         #: Verified references by row, for what does not stand verification.
         self.safe: dict[int, Tensor] = {}
         self.rounds = torch.zeros_like(self.best.rows)
@@ -114,12 +121,16 @@ class _Run:
         for found in self._sample():
             starts.append(found)
             yield self._moving(self._lost())
+        for _ in self._model(self.best.rows, _MODELS[0]):
+            yield self._moving(self.best.rows)
         for _ in self._descend():
             yield self._moving(self._lost())
         climbers = Climbers.joined([*starts, self.best]).valid()
         climbers = climbers[climbers.best(_STARTS)]
         for _ in self._pull(climbers, 1):
             yield Moving(climbers.rows, self._shaped(climbers.at))
+        for _ in self._model(self.best.valid().rows, _MODELS[1]):
+            yield self._moving(self.best.valid().rows)
         for rows in self._wander():
             yield self._moving(rows)
         found = self.best.valid()
@@ -236,6 +247,14 @@ class _Run:
             idle = torch.where(hardly, idle + 1, 0)
             self.rounds[rows] += 1
             yield rows
+
+    def _model(self, rows: Tensor, part: float) -> Iterator[None]:
+        """Move the best points of rows to where models of the costs have their answers."""
+        climbers = self.best[rows]
+        for _ in self._models.move(climbers, part):
+            self._offer(climbers)
+            self.rounds[rows] += 1
+            yield
 
     def _pull(self, climbers: Climbers, stage: int) -> Iterator[None]:
         """Pull points home, roughly, and keep the best."""

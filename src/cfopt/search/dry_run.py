@@ -10,6 +10,7 @@ import torch
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
 from cfopt.exact.affine import Affine, AffineMap
+from cfopt.exact.positive import check_positive
 from cfopt.search.base import Search
 
 
@@ -28,6 +29,7 @@ class DryRun(Search):
         self.of.check(task)
         if isinstance(task.predictor, Affine):
             AffineMap.of(task)  # raises where the contexts refute the declaration
+        check_positive(task)
         rows = task.row_numbers
         none = torch.zeros_like(rows)
         points = Points(rows, task.space.home, none.bool(), none, none, none)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.certificate import AffineProof, Cut, CutProof, ListProof
+from cfopt.exact.worst_case import worst_case
 from cfopt.question.quantifier import Quantifier
 from cfopt.search.base import Search, check_whole
 from cfopt.search.cuts import CutRow
@@ -26,7 +28,10 @@ _WORTH_A_CUT = 1e-10
 _NUMBERS = 100_000_000
 #: What may be left open, as a fraction of the cost: many decisions may share one bound.
 _GAP = 1e-9
+#: How many rows are handed over at once, which costs little more than one.
+_TOGETHER = 25
 _UNSOLVED = "a master problem could not be solved"
+_NO_SINGLE_ONE = "no single decision is enough everywhere"
 
 
 @registry.searches.register
@@ -40,11 +45,18 @@ class Enumeration(Search):
     while its bound is below the best point found. What every decision must meet as well (epsilon
     above 1) is added to P_y by cutting planes.
 
+    Where answers have to stand up to something, one decision y is to do in every context and under
+    every predictor: P_y shrinks. An answer for which different decisions do in different contexts
+    may be nearer, so that what is proved is less: no answer is nearer than the nearest of the plain
+    task, and the length by which contexts may be off comes on top (`ListProof`).
+
     Arguments:
         max_decisions: the most decisions to list.
     """
 
+    heeds_variation: ClassVar[bool] = True
     max_decisions: int = 100_000
+    counts_changes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_whole(self, max_decisions=1)
@@ -69,22 +81,27 @@ class Enumeration(Search):
         return ""
 
     def steps(self, task: Task) -> Iterator[Progress]:
-        """One row after the other."""
+        """One row after the other, some of which are handed over together."""
         self.check(task)
         model = AffineTask(task)
-        deadline = task.rules.problem.deadline
-        for row in range(len(task)):
-            finished = _Row(model, row, self.max_decisions).run(deadline)
-            yield Progress(row + 1, len(task) - row - 1, len(task), finished)
+        deadline, total = task.rules.problem.deadline, len(task)
+        done: list[Points] = []
+        for row in range(total):
+            done.append(_Row(model, row, self.max_decisions).run(deadline))
+            if len(done) < _TOGETHER and row + 1 < total:
+                yield Progress(row + 1, total - row - 1 + len(done), total)
+            else:
+                yield Progress(row + 1, total - row - 1, total, Points.gather(done))
+                done = []
 
 
 class _Row:
     """One row: its decisions in the order of their bounds, and the best point so far."""
 
     def __init__(self, model: AffineTask, row: int, limit: int) -> None:
-        listing = model.listing(limit)
-        assert listing is not None  # as `refusal` has made sure
-        self.model, self.row, self.limit, self.listing = model, row, limit, listing
+        table = model.decision_table(limit)
+        assert table is not None  # as `refusal` has made sure
+        self.model, self.row, self.limit, self.table = model, row, limit, table
         self.u: Array = np.zeros(model.origin.shape[1])
         self.cost = np.inf
         self.deadline = np.inf
@@ -104,22 +121,23 @@ class _Row:
                 return self._points(root.proof(), "")
         late = self._look(root, deadline)
         every = root.proof() if self.model.multiples(Quantifier.EVERY) else None
-        proof = ListProof(self.limit, every, self.proofs)
+        proof = ListProof(self.limit, every, {} if self.model.varied else self.proofs)
         nothing = self.cost == np.inf and not late
         infeasible = nothing and proof.bound(self.model, self.row) == np.inf
-        note = "time was up" if late else _UNSOLVED if nothing and not infeasible else ""
+        unsolved = _NO_SINGLE_ONE if self.model.varied else _UNSOLVED
+        note = "time was up" if late else unsolved if nothing and not infeasible else ""
         return self._points(replace(proof, infeasible=infeasible), note)
 
     def _look(self, root: CutRow, deadline: float) -> bool:
         """Look at decisions while they may be nearer; return whether time was up."""
-        bounds = self.listing.bounds(self.row)
+        bounds = self.table.bounds(self.row)
         for k in bounds.argsort(kind="stable").tolist():
             if bounds[k] == np.inf or bounds[k] >= (1 - _GAP) * self.cost:
                 return False
             if time.monotonic() > deadline:
                 return True
             branch = root.branch()
-            branch.add(Cut(self.listing.decisions[k], Quantifier.SOME))
+            branch.add(Cut(self.table.decisions[k], Quantifier.SOME))
             change = self._meet_every(branch)
             self.proofs[k] = branch.proof()
             if change is not None and self.model.norm(change) < self.cost:
@@ -132,10 +150,10 @@ class _Row:
             change = cuts.solve()
             if change is None:
                 return None
-            worst = self.listing.most_violated(self.row, change, _WORTH_A_CUT)
+            worst = self.table.most_violated(self.row, change, _WORTH_A_CUT)
             if worst is None:
                 return change
-            cut = Cut(self.listing.decisions[worst], Quantifier.EVERY)
+            cut = Cut(self.table.decisions[worst], Quantifier.EVERY)
             if cuts.knows(cut):
                 return change
             if time.monotonic() > self.deadline:
@@ -145,6 +163,9 @@ class _Row:
     def _holds(self, change: Array) -> bool:
         """Whether the whole criterion holds after a change."""
         rules = self.model.rules[torch.tensor([self.row])]
+        if self.model.varied:
+            everywhere = [one.prices([self.row], change[None]) for one in self.model.models]
+            return bool(worst_case(self.model, rules, [self.row], everywhere).holds(TOLERANCE / 2))
         prices = self.model.prices([self.row], change[None])
         return bool(rules.judge(prices, rules.optimum(prices).decisions, TOLERANCE / 2).holds)
 

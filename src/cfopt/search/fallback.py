@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -29,6 +30,7 @@ class Fallback(Search):
         searches: the searches, in the order in which they run.
     """
 
+    heeds_variation: ClassVar[bool] = True
     searches: tuple[Search, ...]
 
     def knowing(self, reference: Tensor) -> Search:
@@ -59,7 +61,7 @@ class Fallback(Search):
                 if progress.finished is not None and len(progress.finished):
                     now = _Pending.of(task, rows, progress.finished)
                     now = now if before is None else now.after(before, progress.finished.rows)
-                    settled = now.points.found.cpu() | _hopeless(now.points)
+                    settled = now.points.found.cpu() | _proved_infeasible(now.points)
                     if last:
                         settled[:] = True
                     else:
@@ -126,7 +128,7 @@ class _Pending:
         return _Pending(Points.gather([part.points for part in parts]), violation)
 
 
-def _hopeless(points: Points) -> Tensor:
+def _proved_infeasible(points: Points) -> Tensor:
     """Which rows are said to have no explanation, `(R,)`."""
     proofs = points.certificates
     return torch.tensor(

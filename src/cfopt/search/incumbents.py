@@ -39,23 +39,27 @@ class Incumbents:
         return part
 
     def update(
-        self, rows: Tensor | slice, x: Tensor, loss: Tensor, excess: Tensor, holds: Tensor
+        self, rows: Tensor | None, x: Tensor, loss: Tensor, excess: Tensor, holds: Tensor
     ) -> None:
         """Compare with further points of some rows, none of which occurs twice.
 
         Arguments:
-            rows: which, `(R,)`.
+            rows: which, `(R,)`; None for all of them in order.
             x: the points, `(R, ...)`.
             loss: what is minimised, `(R,)`.
             excess: their h; inf where the point is not allowed, `(R,)`.
             holds: whether they are valid, `(R,)`.
         """
         loss, excess = loss.to(self.loss), excess.to(self.loss)
-        nearer = holds & (loss < self.loss[rows])
-        better = nearer | ((excess < self.excess[rows]) & ~self.found[rows])
-        self.x[rows] = where_rows(better, x, self.x[rows])
-        self.loss[rows] = torch.where(nearer, loss, self.loss[rows])
-        self.excess[rows] = torch.fmin(self.excess[rows], excess)
+        known = self if rows is None else self[rows]
+        nearer = holds & (loss < known.loss)
+        better = nearer | ((excess < known.excess) & ~known.found)
+        x = where_rows(better, x, known.x)
+        loss, excess = torch.where(nearer, loss, known.loss), torch.fmin(known.excess, excess)
+        if rows is None:
+            self.x, self.loss, self.excess = x, loss, excess
+        else:
+            self.x[rows], self.loss[rows], self.excess[rows] = x, loss, excess
 
     def offer(self, rows: Tensor, x: Tensor, loss: Tensor, excess: Tensor, holds: Tensor) -> None:
         """The same with S further points of each row, `(R, S, ...)` and `(R, S)`."""

@@ -46,10 +46,11 @@ class Landscape:
         power: k where the loss is a sum of k-th powers of changes, else None.
         evaluations: how many points each row has had judged, `(B,)`.
         failures: why a row's last point could not be judged.
+        watched: if it is a list, what was judged is added to it: rows, points and costs.
     """
 
     def __init__(self, task: Task, budget: int) -> None:
-        self._budget = budget
+        self.budget = budget
         own = Deployed(task.predictor) if isinstance(task.predictor, Adapted) else task.predictor
         self.task, space = replace(task.proven(), predictor=own), task.space
         self.home = space.home.detach().flatten(1)
@@ -68,6 +69,7 @@ class Landscape:
         self.block_of, self.blocks = self._number_blocks()
         self.evaluations = torch.zeros(len(task), dtype=torch.long, device=device)
         self.failures: dict[int, str] = {}
+        self.watched: list[tuple[Tensor, Tensor, Tensor]] | None = None
 
     def _number_blocks(self) -> tuple[Tensor, int]:
         size, device = self.home.shape[1], self.home.device
@@ -84,7 +86,7 @@ class Landscape:
 
     def affords(self, rows: Tensor, part: float = 1.0) -> Tensor:
         """Which rows have not used up a part of the budget, and have time left: `(R,) -> (R,)`."""
-        return (self.evaluations[rows] < part * self._budget) & (not self.task.late)
+        return (self.evaluations[rows] < part * self.budget) & (not self.task.late)
 
     def repair(self, rows: Tensor, points: Tensor) -> Tensor:
         """The points moved into what their rows allow, as far as that is easy: `(K, p)` twice."""
@@ -120,6 +122,8 @@ class Landscape:
         task = self.task[rows]
         seen = task.look(points.view_as(task.space.home))
         self.evaluations.index_add_(0, rows, torch.ones_like(rows))
+        if self.watched is not None:
+            self.watched.append((rows, points, seen.costs))
         size = (seen.prices * seen.direction).abs().sum(1).double()
         tiny = torch.finfo(torch.float64).tiny
         miss = (seen.h.double() / size.clamp(min=tiny)).clamp(min=tiny)

@@ -182,7 +182,7 @@ class _Run:
     def _remember(self, x: Tensor, h: Tensor, holds: Tensor, loss: Tensor) -> None:
         """Keep the best point, and count the steps that do not improve."""
         found = self.best.found
-        self.best.update(slice(None), x, loss, h, holds)
+        self.best.update(None, x, loss, h, holds)
         improves = holds & (loss < self.settings.improvement * self.last_improvement)
         self.last_improvement = torch.where(improves, loss, self.last_improvement)
         counted = holds if self.settings.counting is Counting.VALID_STEPS else found

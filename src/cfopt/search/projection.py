@@ -30,6 +30,6 @@ def project(domain: Domain, x: Tensor) -> Tensor:
         box = System.box(lower[row] - target[row], upper[row] - target[row])
         system = box.with_rows(matrix, least - value[row], most - value[row])
         found = Euclidean().nearest(system)
-        if found is not None:
+        if isinstance(found, tuple):
             moved[row] = torch.from_numpy(target[row] + found[0].values).to(x)
     return domain.clamp(moved.view_as(x))

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cfopt._typing import Array, Indices
+from cfopt.search.recorded import Recorded
 from cfopt.search.trust_region.evaluator import Evaluator, host
 
 
@@ -21,11 +22,12 @@ class TangentPlanes:
     Arguments:
         evaluator: of the task.
         width: K.
+        recorded: its predictor, which remembers its last call.
     """
 
-    def __init__(self, evaluator: Evaluator, width: int) -> None:
+    def __init__(self, evaluator: Evaluator, width: int, recorded: Recorded) -> None:
         first, (count, size) = evaluator.first, evaluator.start.shape
-        self._evaluator = evaluator
+        self._evaluator, self._recorded = evaluator, recorded
         self._decisions = first.rival.new_zeros((count, width, first.rival.shape[1]))
         self._prices = first.prices.clone()
         self.u = evaluator.start.copy()
@@ -78,7 +80,7 @@ class TangentPlanes:
         rows, wanted, share = rows[some], wanted[some], share[some]
         if not len(rows):
             return
-        slopes, many = _Slopes(self._evaluator, rows, self.u[rows]), wanted.sum(1)
+        slopes, many = self._slopes(rows), wanted.sum(1)
         # The first wanted plane of every row at once, then the second ones.
         order = np.argsort(~wanted, axis=1, kind="stable")
         for k in range(many.max()):
@@ -89,7 +91,7 @@ class TangentPlanes:
             weight = (many > k) * np.where(self._new[place], 1.0, share)
             self.slope[place] += weight[:, None] * (slope - self.slope[place])
         self._new[rows] = False
-        self._evaluator.passes[rows] += 1 + many
+        self._evaluator.passes[rows] += slopes.forward + many
 
     def blend(self, rows: Indices, share: Array) -> None:
         """Turn the planes that bind so that their sum, with the multipliers, has the slope at u.
@@ -103,7 +105,7 @@ class TangentPlanes:
         rows, share = rows[bound], share[bound]
         if not len(rows):
             return
-        slopes = _Slopes(self._evaluator, rows, self.u[rows])
+        slopes = self._slopes(rows)
         weight = self.multipliers[rows]
         weight = weight / np.linalg.norm(weight, axis=1, keepdims=True)
         total = torch.zeros_like(slopes.prices)
@@ -112,7 +114,10 @@ class TangentPlanes:
             total += torch.from_numpy(weight[:, k, None]).to(total) * direction
         missing = slopes.of(total) - np.einsum("rk,rkp->rp", weight, self.slope[rows])
         self.slope[rows] += (share[:, None] * weight)[..., None] * missing[:, None]
-        self._evaluator.passes[rows] += 2
+        self._evaluator.passes[rows] += slopes.forward + 1
+
+    def _slopes(self, rows: Indices) -> _Slopes:
+        return _Slopes(self._evaluator, self._recorded, rows, self.u[rows])
 
     def _index(self, entries: Indices | NDArray[np.bool_]) -> Tensor:
         """Entries of an array, where the decisions are."""
@@ -128,13 +133,24 @@ class TangentPlanes:
 
 
 class _Slopes:
-    """Slopes of what the criterion asks at changes of some rows: a forward pass, then one each."""
+    """Slopes of what the criterion asks at changes of some rows: one backward pass each.
 
-    def __init__(self, evaluator: Evaluator, rows: Indices, u: Array) -> None:
+    Before them a forward pass, unless these changes were the last ones that were judged.
+    """
+
+    def __init__(self, evaluator: Evaluator, recorded: Recorded, rows: Indices, u: Array) -> None:
         self._rules = evaluator.part(rows).rules
-        self._x = evaluator.points(rows, u).requires_grad_()
+        x, task = evaluator.points(rows, u), evaluator.part(rows)
+        found = recorded.graph(x)
+        #: How many forward passes were needed.
+        self.forward = int(found is None)
         with torch.enable_grad():
-            self._graph = evaluator.part(rows).prices(self._x)
+            if found is None:
+                self._x = x.requires_grad_()
+                self._graph, self._which = task.prices(self._x), torch.arange(len(rows))
+            else:
+                self._x, costs, self._which = found
+                self._graph = task.rules.turned(costs[self._which])
         self.prices = self._graph.detach()
         self._scale = evaluator.scale[rows] / evaluator.unit[rows, None]
 
@@ -145,5 +161,5 @@ class _Slopes:
     def of(self, direction: Tensor) -> Array:
         """By the change, as a fraction of what the criterion compares: `(R, m) -> (R, p)`."""
         (gradient,) = torch.autograd.grad(self._graph, self._x, direction, retain_graph=True)
-        slope: Array = host(gradient.flatten(1)) * self._scale
+        slope: Array = host(gradient[self._which].flatten(1)) * self._scale
         return slope

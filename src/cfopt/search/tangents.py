@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from cfopt.engine.progress import Moving, Points
 from cfopt.engine.task import Task
 from cfopt.search.base import check_whole, needs_gradient
 from cfopt.search.dual_step import nearest_by_dual
+from cfopt.search.recorded import Recorded
 from cfopt.search.tangent_planes import TangentPlanes
 from cfopt.search.trust_region.evaluator import Evaluator
 from cfopt.search.trust_region.run import BatchSearch
@@ -29,7 +30,7 @@ _SHARE = 0.5
 #: How the pull grows and shrinks, and how weak it is when the search of a row ends.
 _GROW, _SHRINK, _AT_REST = 1.5, 0.6, 0.05
 #: A pull succeeds if it takes this fraction of the proximity, times the pull.
-_CLEARLY = 3e-4
+_CLEARLY = 1e-3
 #: Slopes are kept while what is missing falls below this fraction of itself with each step.
 _CONTRACTS = 0.3
 #: How often that may fail on the way to what is valid before steps go half of the way.
@@ -97,9 +98,10 @@ class _Run:
     def __init__(self, settings: Tangents, task: Task) -> None:
         count, every = len(task), np.arange(len(task))
         self.settings, self.task = settings, task
-        self.evaluator = Evaluator(task, np.ones(count))
+        recorded = Recorded(task.predictor)
+        self.evaluator = Evaluator(replace(task, predictor=recorded), np.ones(count))
         first = self.evaluator.first
-        self.planes = TangentPlanes(self.evaluator, settings.planes)
+        self.planes = TangentPlanes(self.evaluator, settings.planes, recorded)
         self.lower, self.upper, self.sums = self.evaluator.limits()
         self.some = first.one_suffices.copy()
         # The nearest valid change so far, with its prices and its proximity.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
+import torch
 from torch import Tensor
 
 from cfopt import registry
@@ -20,6 +22,9 @@ from cfopt.extras import require
 from cfopt.question.quantifier import Quantifier
 from cfopt.search.base import Search, check_whole
 from cfopt.search.reference import JudgedReferences, nearest_first
+
+#: Seconds of work, after which more threads than one are worth it.
+_QUICK = 0.2
 
 
 @registry.searches.register
@@ -38,16 +43,20 @@ class TreeCells(Search):
         max_decisions: the most decisions to list, where the criterion asks for some decision.
         seconds_a_row: after which the best answer of a row so far is taken, with the bound that is
             proved by then; inf for no end. Where `explain` has a time limit, rows share it alike.
-        threads: how many rows are worked on at once; the solver is asked by one at a time.
+        threads: how many rows are worked on at once, by default as many as PyTorch's threads; the
+            solver is asked by one at a time. Answers do not depend on it. As long as rows are
+            done quickly there is one thread, since others would only wait for it.
     """
 
     contexts: Tensor | None = field(default=None, compare=False)
     max_decisions: int = 2000
     seconds_a_row: float = 60.0
-    threads: int = 1
+    threads: int | None = None
 
     def __post_init__(self) -> None:
-        check_whole(self, max_decisions=1, threads=1)
+        check_whole(self, max_decisions=1)
+        if self.threads is not None:
+            check_whole(self, threads=1)
         if not self.seconds_a_row > 0:
             raise InputError(f"TreeCells needs seconds_a_row > 0, got {self.seconds_a_row!r}.")
 
@@ -72,26 +81,28 @@ class TreeCells(Search):
         """One row after the other, or as many at once as there are threads."""
         require("TreeCells", "trees", "numba")
         from cfopt.search.tree_row import TreeRow
-        from cfopt.trees.layout import Layout
+        from cfopt.trees.layout import layout_of
+        from cfopt.trees.warm_up import warm_up
 
         self.check(task)
+        warm_up()
         model = TreeTask(task)
-        layout, solver = Layout(model.ensemble, model.thresholds), Lock()
+        layout, solver = layout_of(model.ensemble, model.groups), Lock()
         end = task.rules.problem.deadline
         proven = task.proven()
         known = self._judged(proven)
 
+        threads = torch.get_num_threads() if self.threads is None else self.threads
+
         def run(row: int) -> Points:
             now = time.monotonic()
-            share = (end - now) / max(1.0, (len(task) - row) / self.threads)
+            share = (end - now) / max(1.0, (len(task) - row) / threads)
             deadline = now + min(share, self.seconds_a_row)
             starts = self._starts(proven[task.row_numbers[row : row + 1]], known)
             return TreeRow(model, row, layout, self.max_decisions, solver).run(deadline, starts)
 
-        with ThreadPoolExecutor(self.threads) as pool:
-            running = [pool.submit(run, row) for row in range(len(task))]
-            for done, one in enumerate(running, start=1):
-                yield Progress(done, len(task) - done, len(task), one.result())
+        for done, points in enumerate(_in_threads(run, len(task), threads), start=1):
+            yield Progress(done, len(task) - done, len(task), points)
 
     def _judged(self, task: Task) -> JudgedReferences | None:
         """The known contexts, solved once for all rows."""
@@ -106,3 +117,16 @@ class TreeCells(Search):
         if known is not None:
             for k in nearest_first(task, known):
                 yield known.contexts[k].flatten().double().cpu().numpy()
+
+
+def _in_threads(run: Callable[[int], Points], rows: int, threads: int) -> Iterator[Points]:
+    """The rows in order: one by one until they have taken a while, then as many at once as may be.
+
+    Compiled functions run beside each other, Python does not.
+    """
+    start, left = time.monotonic(), deque(range(rows))
+    while left and (threads == 1 or time.monotonic() - start < _QUICK):
+        yield run(left.popleft())
+    if left:
+        with ThreadPoolExecutor(threads) as pool:
+            yield from pool.map(run, left)

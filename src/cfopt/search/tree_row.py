@@ -5,19 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from cfopt._typing import Array
 from cfopt.engine.progress import Points
 from cfopt.engine.rules import TOLERANCE
-from cfopt.exact.certificate import Cut
+from cfopt.exact.geometry import Tree
 from cfopt.exact.tree_proof import Branch, TreeProof
 from cfopt.exact.tree_task import TreeTask
 from cfopt.problems.base import same_decision
 from cfopt.question.quantifier import Quantifier
+from cfopt.search.tree_branched import Branched
 from cfopt.trees.branch import Branching, Question
 from cfopt.trees.layout import Layout
 
@@ -25,6 +28,8 @@ from cfopt.trees.layout import Layout
 _BUDGET, _PART = 1000, 300
 #: What may be left open, as a fraction of the loss: many cells may be equally near.
 _GAP = 1e-9
+#: The same where limits on sums of features make the nearest context that of a small program.
+_LIMITED_GAP = 1e-7
 #: How many features are free at once when a valid cell is improved, and how many valid references
 #: are tried.
 _FREE, _STARTS = 3, 2
@@ -32,42 +37,24 @@ _FREE, _STARTS = 3, 2
 _Cell = NDArray[np.int32]
 
 
-class Branched:
-    """A branching with the decisions that its cuts are about.
+class _Judged(NamedTuple):
+    """Whether a cell is valid, whether rounding could not change that, and what decided it."""
 
-    Arguments:
-        branching: the boxes.
-        model, row: what cuts are made of.
+    holds: bool
+    sure: bool
+    decision: Array | None
+
+
+class _Place(NamedTuple):
+    """The nearest allowed context of a box, None if there is none, its loss; and what is proved.
+
+    The tree has the multipliers of limits on sums, where these decide.
     """
 
-    def __init__(self, branching: Branching, model: TreeTask, row: int) -> None:
-        self.branching, self._model, self._row = branching, model, row
-        self.cuts: list[Cut] = []
-        self.whole = True
-
-    def add(self, decision: Array, quantifier: Quantifier) -> None:
-        """Add the cuts of a decision."""
-        self.cuts.append(Cut(decision.copy(), quantifier))
-        made = self._model.cuts(self._row, quantifier, decision[None])
-        for weight, limit, size in zip(*made, strict=True):
-            self.branching.cuts.add(weight, limit, size)
-
-    def knows(self, decision: Array, quantifier: Quantifier) -> bool:
-        """Whether a decision has been cut with."""
-        return any(
-            cut.quantifier is quantifier and np.array_equal(cut.decision, decision)
-            for cut in self.cuts
-        )
-
-    def within(self, low: _Cell, high: _Cell) -> Branched:
-        """The same cuts among the cells of a box."""
-        other = Branched(self.branching.within(low, high), self._model, self._row)
-        other.cuts, other.whole = self.cuts, False
-        return other
-
-    def proof(self) -> Branch:
-        """The boxes and cuts."""
-        return Branch(tuple(self.cuts), self.branching.tree())
+    x: Array | None
+    loss: float
+    bound: float
+    tree: Tree | None
 
 
 class TreeRow:
@@ -84,7 +71,10 @@ class TreeRow:
         self.model, self.row, self.limit, self._solver = model, row, limit, solver
         self.cells = model.cells(row)
         self.rules = model.rules[torch.tensor([row])]
+        self.limits = model.limits(row)
+        self._gap = _GAP if self.limits is None else _LIMITED_GAP
         self.best: _Cell | None = None
+        self.x: Array = model.origin[row]
         self.loss = np.inf
         self.solves = self.looked = 0
         self._root = Branching(layout, self.cells)
@@ -99,8 +89,9 @@ class TreeRow:
         """
         for _, x in zip(range(_STARTS), starts, strict=False):
             cell = self.cells.cell_of(x, self.model.thresholds)
-            if self.cells.loss(cell) < self.loss and self._judge(cell)[0]:
-                self._take(cell)
+            place = self._place(cell, cell)
+            if place.x is not None and place.loss < self.loss and self._judge(cell).holds:
+                self._take(cell, place.x, place.loss)
         some = self.model.multiples(Quantifier.SOME)
         proofs: dict[int, Branch] = {}
         bound = np.inf
@@ -136,7 +127,7 @@ class TreeRow:
 
     @property
     def _cutoff(self) -> float:
-        return (1 - _GAP) * self.loss
+        return (1 - self._gap) * self.loss
 
     def _finish(self, branched: Branched, deadline: float, budget: int | None = None) -> None:
         """Look at boxes until none is open that may be nearer, or time or a budget is used up."""
@@ -171,20 +162,77 @@ class TreeRow:
         assert self.best is not None
         return self.best
 
-    def _take(self, cell: _Cell) -> None:
-        self.best, self.loss = cell.copy(), self.cells.loss(cell)
+    def _take(self, cell: _Cell, x: Array, loss: float) -> None:
+        self.best, self.x, self.loss = cell.copy(), x, loss
+
+    def _place(self, low: _Cell, high: _Cell) -> _Place:
+        """The nearest allowed context of a box of cells."""
+        near = np.clip(self.cells.home, low, high)
+        x = self.cells.context(near)
+        if self.limits is None or self.limits.allow(x):
+            cost = self.cells.loss(near)
+            return _Place(x, cost, cost, None)
+        first = self.cells.start[:-1]
+        found = self.limits.nearest(self.cells.lower[first + low], self.cells.upper[first + high])
+        if found.u is None:
+            return _Place(None, np.inf, found.bound, found.tree)
+        x = np.clip(
+            self.limits.context(found.u),
+            self.cells.lower[first + low],
+            self.cells.upper[first + high],
+        )
+        units = self.model.space.proximity.units(len(x))
+        power = self.model.space.proximity.power or 2
+        loss = float((np.abs((x - self.model.origin[self.row]) / units) ** power).sum())
+        return _Place(x, loss, found.bound, found.tree)
+
+    def _limit(self, branched: Branched, question: Question) -> None:
+        """Close or divide a box whose nearest cell meets all cuts, but not the limits on sums."""
+        branching = branched.branching
+        low, high = (end.copy() for end in branching.extent(question))
+        place = self._place(low, high)
+        if place.tree is not None and place.bound >= branching.cutoff:
+            branched.limits[question.box] = place.tree
+            return
+        cell = question.cell
+        if place.x is not None:
+            cell = np.clip(self.cells.cell_of(place.x, self.model.thresholds), low, high)
+        if (low < high).any():
+            f = int(np.where(low < high, np.abs(cell - question.cell), -1).argmax())
+            at = max(int(cell[f]), int(question.cell[f])) - 1
+            branching.divide(question, f, max(at, int(low[f])))
+            return
+        judged = self._judge(cell, branched)
+        if (
+            judged.decision is not None
+            and not judged.holds
+            and self._is_new(judged.decision, branched)
+        ):
+            branched.add(judged.decision, Quantifier.EVERY)
+            branching.again(question)
+            return
+        if judged.holds and place.x is not None and place.loss < self.loss:
+            self._take(cell, place.x, place.loss)
+            branching.cutoff = self._cutoff
+        if place.tree is not None and place.bound >= branching.cutoff:
+            branched.limits[question.box] = place.tree
+        else:
+            branching.without(question)
 
     def _answer(self, branched: Branched, question: Question) -> None:
         """Judge a cell: it is the best one, or its decision is a cut, or it stays in doubt."""
-        branching = branched.branching
-        holds, decision = self._judge(question.cell)
-        every = Quantifier.EVERY
-        if holds:
+        branching, x = branched.branching, self.cells.context(question.cell)
+        if self.limits is not None and not self.limits.allow(x):
+            self._limit(branched, question)
+            return
+        judged = self._judge(question.cell, branched)
+        decision = judged.decision
+        if judged.holds:
             if question.cost < self.loss:
-                self._take(question.cell)
+                self._take(question.cell, x, question.cost)
             branching.cutoff = self._cutoff
-        elif decision is not None and self._every and not branched.knows(decision, every):
-            branched.add(decision, every)
+        elif decision is not None and self._is_new(decision, branched):
+            branched.add(decision, Quantifier.EVERY)
             branching.again(question)
         else:
             # Verification may grant what a cut is broken by, but does not here; or it fails. No
@@ -192,29 +240,51 @@ class TreeRow:
             nearest = branched.whole and question.cost <= branching.bound
             branching.without(question)
             if nearest and decision is not None:
-                branching.cuts.firm(question.cell, branching.forest)
+                branching.cuts.tighten(question.cell, branching.forest)
 
-    def _judge(self, cell: _Cell) -> tuple[bool, Array | None]:
-        """Whether a cell is valid, and the decision that decides it, if there is one."""
+    def _judge(self, cell: _Cell, branched: Branched | None = None) -> _Judged:
+        """Judge a cell by its leaves; where rounding could matter, by the model's own prediction.
+
+        So it is where the leaves say that it is not valid, but their decision is no new cut.
+        """
+        costs = torch.from_numpy(self._root.costs(cell))[None]
+        found = self._judge_prices(self.rules.turned(costs))
+        new = branched is not None and self._is_new(found.decision, branched)
+        if found.sure or (new and not found.holds):
+            return found
         x = self.model.contexts(self.cells.context(cell)[None])
-        rules = self.rules
         with self._solver:
             prices = self.model.prices(x)
+        return self._judge_prices(prices)
+
+    def _judge_prices(self, prices: Tensor) -> _Judged:
+        rules = self.rules
+        with self._solver:
             rival = rules.rival(prices)
             decision = rival.decisions[0].numpy()
             solved = rules.calls_solver
-            lost = rival.failures or (solved and rules.problem.audit(decision[None]))
+            lost = bool(rival.failures) or (solved and bool(rules.problem.audit(decision[None])))
         self.solves += int(solved)
-        judged = rules.judge(prices, rival.decisions, TOLERANCE, rival.shortfall)
-        return bool(judged.holds[0]) and not lost, None if lost else decision
+        if lost:
+            return _Judged(False, False, None)
+        strict = TOLERANCE - self.model.rounding
+        sure = bool(rules.judge(prices, rival.decisions, strict, rival.shortfall).holds[0])
+        holds = sure or bool(
+            rules.judge(prices, rival.decisions, shortfall=rival.shortfall).holds[0]
+        )
+        return _Judged(holds, sure, decision)
+
+    def _is_new(self, decision: Array | None, branched: Branched) -> bool:
+        """Whether a decision makes a cut that is not there yet."""
+        every = Quantifier.EVERY
+        return decision is not None and self._every and not branched.knows(decision, every)
 
     def _points(self, proof: TreeProof, late: bool) -> Points:
         device = self.model.space.origin.device
-        cell = self.cells.home if self.best is None else self.best
         count = torch.tensor([self.looked], device=device)
         return Points(
             rows=torch.tensor([self.row], device=device),
-            x=self.model.contexts(self.cells.context(cell)[None]),
+            x=self.model.contexts(self.x[None]),
             found=torch.tensor([self.best is not None], device=device),
             steps=count,
             solves=torch.full_like(count, self.solves),

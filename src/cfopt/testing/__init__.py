@@ -13,4 +13,5 @@ from cfopt.testing.inexact import InexactOracle as InexactOracle
 from cfopt.testing.predictors import PredictorContract as PredictorContract
 from cfopt.testing.problems import ProblemContract as ProblemContract
 from cfopt.testing.proximities import ProximityContract as ProximityContract
+from cfopt.testing.robustness import RobustnessContract as RobustnessContract
 from cfopt.testing.searches import SearchContract as SearchContract

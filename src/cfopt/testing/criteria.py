@@ -135,7 +135,7 @@ class CriterionContract(ABC):
         settings = {name: getattr(made, name) for name in made.settings()}
         wanted = torch.tensor(_DECISIONS[:1], dtype=torch.float64) if made.contrasts else None
         assert kind.of(settings, wanted).to_dict() == made.to_dict()
-        assert {knob.name for knob in made.knobs} <= set(made.settings())
+        assert {slider.name for slider in made.sliders} <= set(made.settings())
 
     def test_its_words_are_not_those_of_another_criterion(self) -> None:
         alternative = torch.tensor(_DECISIONS[:1], dtype=torch.float64)

@@ -36,6 +36,10 @@ class ProblemContract(ABC):
         assert listed is not None, "override feasible_set: the problem does not list its decisions"
         return listed
 
+    def ranked_set(self, problem: Problem) -> Tensor:
+        """The decisions among which there is a second-best one, `(D, m)`: by default all."""
+        return self.feasible_set(problem)
+
     def costs(self, problem: Problem) -> Tensor:
         """Costs to test with, `(B, n)` in float64: by default of both signs, with ties.
 
@@ -94,7 +98,7 @@ class ProblemContract(ABC):
         second = problem.runner_up(prices, best)
         turned = problem.sense.sign * prices
         for row, decision in enumerate(best):
-            known = self.feasible_set(problem)
+            known = self.ranked_set(problem)
             others = known[(known - decision).abs().amax(1) > 1e-9]
             if not len(others):
                 assert row in second.failures

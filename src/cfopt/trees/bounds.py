@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from cfopt._typing import Array
 from cfopt.trees.arrays import Cuts, Forest, Ints, Number, Space
+from cfopt.trees.compiled import compiled, inner
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def nearest(space: Space, low: Ints, high: Ints, near: Ints) -> float:
     """The nearest cell of a box, and its cost; infinite where a one-hot group cannot be met."""
     total = 0.0
@@ -40,7 +40,7 @@ def nearest(space: Space, low: Ints, high: Ints, near: Ints) -> float:
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def separate(space: Space, low: Ints, high: Ints, cur: Ints) -> float:
     """The same without groups: what each feature must cost."""
     total = 0.0
@@ -50,7 +50,18 @@ def separate(space: Space, low: Ints, high: Ints, cur: Ints) -> float:
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
+def leaves_at(forest: Forest, cell: Ints, leaves: Ints) -> None:
+    """The leaf that a cell reaches in each tree."""
+    for t in range(len(forest.roots)):
+        n = forest.roots[t]
+        while forest.feature[n] >= 0:
+            lower = cell[forest.feature[n]] <= forest.at[n]
+            n = forest.left[n] if lower else forest.right[n]
+        leaves[t] = forest.left[n]
+
+
+@compiled
 def values_at(forest: Forest, cuts: Cuts, count: int, cell: Ints, value: Array) -> None:
     """What each cut is in a cell."""
     for c in range(count):
@@ -70,7 +81,7 @@ def values_at(forest: Forest, cuts: Cuts, count: int, cell: Ints, value: Array) 
                 value[c] += cuts.score[leaf, c]
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def reachable(
     forest: Forest,
     space: Space,
@@ -133,7 +144,7 @@ def reachable(
     return m
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def least(
     forest: Forest,
     space: Space,
@@ -177,7 +188,7 @@ def least(
                 bound[c] += smallest[c]
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def slices(
     forest: Forest,
     space: Space,

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cfopt._typing import Array
-from cfopt.trees.cells import Cells
+from cfopt.trees.cells import Cells, Groups, thresholds_of
 from cfopt.trees.ensemble import TreeEnsemble
+
+#: For so many ensembles what is made once is kept.
+_KEPT = 4
 
 _Ints = NDArray[np.int32]
 
@@ -38,11 +45,17 @@ class BoxTree:
         return len(self.feature)
 
 
-def leaf_boxes(ensemble: TreeEnsemble, thresholds: list[Array]) -> tuple[_Ints, _Ints, _Ints]:
+#: A check: boxes, claim, ensemble, cells, weights, limits and floors in; what is proved out.
+Check: TypeAlias = Callable[[BoxTree, float, TreeEnsemble, Cells, Array, Array, Array], float]
+
+
+@lru_cache(_KEPT)
+def leaf_boxes(ensemble: TreeEnsemble, groups: Groups) -> tuple[_Ints, _Ints, _Ints]:
     """The first and last cells that reach each leaf, `(L, p)` each, and its tree, `(L,)`.
 
     Cells are numbered as those between all thresholds of a feature.
     """
+    thresholds = thresholds_of(ensemble, groups)
     count, p = len(ensemble.values), ensemble.num_features
     last = np.array([len(edges) for edges in thresholds], dtype=np.int32)
     low: _Ints = np.zeros((len(ensemble.feature), p), dtype=np.int32)
@@ -78,29 +91,55 @@ def _last_cell(thresholds: list[Array], feature: _Ints, threshold: Array) -> _In
     return found
 
 
+def directory(cells: Cells) -> tuple[_Ints, _Ints]:
+    """Where the first cell from each number on stands; last, for each feature, the cheapest.
+
+    Returns where the entries of each feature begin, `(p + 1,)`, and the entries.
+    """
+    parts = []
+    for first, end in pairwise(cells.start.tolist()):
+        numbers = np.arange(cells.number[end - 1] + 1)
+        found = first + np.searchsorted(cells.number[first:end], numbers)
+        parts.append(np.append(found, first + cells.cost[first:end].argmin()))
+    dense = np.cumsum([0] + [len(part) for part in parts])
+    return dense.astype(np.int32), np.concatenate(parts).astype(np.int32)
+
+
+def _depth(tree: BoxTree) -> int:
+    """How often boxes are divided at most; parts come after the whole."""
+    level, depth = np.zeros(1, dtype=np.int64), 0
+    while True:
+        level = level[tree.feature[level] >= 0]
+        if not len(level):
+            return depth
+        level = np.unique(np.concatenate([tree.left[level], tree.right[level]]))
+        depth += 1
+
+
 def proved(
     tree: BoxTree,
     claim: float,
     ensemble: TreeEnsemble,
-    thresholds: list[Array],
     cells: Cells,
     weights: Array,
     limits: Array,
+    floors: Array,
 ) -> float:
     """What a tree of boxes proves about the cost of cells that meet all cuts; 0 if nothing.
 
     Arguments:
         tree: the boxes.
         claim: what they are said to prove; leaves that cost as much are not looked at.
-        ensemble, thresholds: the trees, and the thresholds of each feature.
+        ensemble: the trees.
         cells: those that the row may move to.
         weights, limits: the cuts, `<costs without base, weight> <= limit`, `(K, n)` and `(K,)`.
+        floors: what boxes cost at least for another reason, `(N,)`.
     """
     from cfopt.trees import check
 
-    single = bool((ensemble.targets >= 0).all())
-    low, high, owner = leaf_boxes(ensemble, thresholds)
-    if single:
+    thresholds = thresholds_of(ensemble, cells.groups)
+    low, high, owner = leaf_boxes(ensemble, cells.groups)
+    if ensemble.single:
         scores = ensemble.values[:, 0] * weights[:, ensemble.targets[owner]]
     else:
         scores = weights @ ensemble.values.T
@@ -126,5 +165,6 @@ def proved(
             tree.feature, at, tree.left, tree.right, tree.reason, tree.sliced,
             claim, low, high, owner, np.ascontiguousarray(scores), limits,
             cells.start, cells.number, cells.value, cells.cost, starts, members,
+            *directory(cells), _depth(tree) + 2, floors,
         )
     )  # fmt: skip

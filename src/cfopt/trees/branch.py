@@ -10,7 +10,7 @@ import numpy as np
 from cfopt._typing import Array
 from cfopt.trees import kernels
 from cfopt.trees.arrays import Boxes, Cuts, Forest, Ints
-from cfopt.trees.bounds import nearest, values_at
+from cfopt.trees.bounds import leaves_at, nearest, values_at
 from cfopt.trees.boxes import BoxTree
 from cfopt.trees.cells import Cells
 from cfopt.trees.layout import Layout, space_of
@@ -33,7 +33,7 @@ class CutPool:
         self.count = 0
         self.arrays = self._space(_CUTS)
 
-    def firm(self, cell: Ints, forest: Forest) -> None:
+    def tighten(self, cell: Ints, forest: Forest) -> None:
         """Lower the limit of the cut that a cell comes nearest to breaking, so that it breaks it.
 
         Arguments:
@@ -151,6 +151,17 @@ class Branching:
         """How many boxes were looked at."""
         return int(self._boxes.tally[2])
 
+    def costs(self, cell: Ints) -> Array:
+        """What the leaves of a cell add up to: `(p,) -> (n,)`."""
+        ensemble, leaves = self.layout.ensemble, np.empty(len(self.forest.roots), np.int32)
+        leaves_at(self.forest, cell, leaves)
+        found = ensemble.base.copy()
+        if ensemble.single:
+            np.add.at(found, ensemble.targets, ensemble.values[leaves, 0])
+        else:
+            found += ensemble.values[leaves].sum(axis=0)
+        return found
+
     def advance(self, budget: int) -> Question | None:
         """Look at so many boxes, or until a cell needs to be judged."""
         asked = np.empty_like(self.cells.home)
@@ -188,17 +199,21 @@ class Branching:
     def without(self, question: Question) -> None:
         """Go on without a cell that meets all cuts but not the criterion."""
         self.doubt = min(self.doubt, question.cost)
-        boxes, box = self._boxes, question.box
-        low, high = boxes.low[box], boxes.high[box]
+        low, high = self.extent(question)
         f = int((high - low).argmax())
-        if low[f] == high[f]:
-            return
-        if boxes.tally[0] + 2 > len(boxes.key):
+        if low[f] < high[f]:
+            self.divide(question, f, int(question.cell[f]) - int(question.cell[f] == high[f]))
+
+    def extent(self, question: Question) -> tuple[Ints, Ints]:
+        """The first and last cells of the box of a question, `(p,)` each."""
+        return self._boxes.low[question.box], self._boxes.high[question.box]
+
+    def divide(self, question: Question, f: int, at: int) -> None:
+        """Divide the box of a question by a feature after one of its cells."""
+        if self._boxes.tally[0] + 2 > len(self._boxes.key):
             self._grow()
-            boxes = self._boxes
-        at = int(question.cell[f]) - int(question.cell[f] == high[f])
-        near = np.empty_like(question.cell)
-        kernels.divide(boxes, self.space, box, f, at, near)
+        boxes, box = self._boxes, question.box
+        kernels.divide(boxes, self.space, box, f, at, np.empty_like(question.cell))
         for part in (int(boxes.left[box]), int(boxes.right[box])):
             if boxes.key[part] < np.inf:
                 kernels.push(boxes, part)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,13 @@ from cfopt.trees.ensemble import TreeEnsemble
 #: What separates 0 from 1 in features of a one-hot group.
 _HALF = 0.5
 
+#: The features of each one-hot group.
+Groups: TypeAlias = tuple[tuple[int, ...], ...]
 
-def thresholds_of(ensemble: TreeEnsemble, groups: Sequence[Sequence[int]] = ()) -> list[Array]:
+
+def thresholds_of(ensemble: TreeEnsemble, groups: Groups = ()) -> list[Array]:
     """The thresholds of each feature in increasing order; 0 and 1 of one-hot features differ."""
-    found = ensemble.thresholds()
+    found = list(ensemble.thresholds)
     for f in (f for group in groups for f in group):
         found[f] = np.unique(np.append(found[f], _HALF))
     return found
@@ -36,7 +39,7 @@ class Allowed:
     lower: Array
     upper: Array
     integer: NDArray[np.bool_]
-    groups: tuple[tuple[int, ...], ...] = ()
+    groups: Groups = ()
 
     @staticmethod
     def anything(size: int) -> Allowed:
@@ -56,6 +59,7 @@ class Cells:
         number: j, `(C,)`.
         value: the allowed value nearest to the origin that the dtype of contexts has, `(C,)`.
         cost: what it adds to the loss, `(C,)`.
+        lower, upper: the least and the greatest allowed value, `(C,)`.
         home: the cell of the origin of each feature, counted from its start, `(p,)`.
         groups: the features of each one-hot group.
     """
@@ -64,8 +68,10 @@ class Cells:
     number: NDArray[np.int32]
     value: Array
     cost: Array
+    lower: Array
+    upper: Array
     home: NDArray[np.int32]
-    groups: tuple[tuple[int, ...], ...]
+    groups: Groups
 
     @staticmethod
     def of(
@@ -87,11 +93,14 @@ class Cells:
             allowed: what features may be.
         """
         numbers, values, costs, home = [], [], [], []
+        lower, upper = [], []
         for f, edges in enumerate(thresholds):
-            value = _nearest(edges, float(origin[f]), dtype, allowed, f)
+            low, value, high = _nearest(edges, float(origin[f]), dtype, allowed, f)
             kept = np.flatnonzero(~np.isnan(value))
             own = int(np.searchsorted(edges, origin[f]))
             numbers.append(kept)
+            lower.append(low[kept])
+            upper.append(high[kept])
             values.append(value[kept])
             costs.append(np.abs((value[kept] - origin[f]) / units[f]) ** power)
             home.append(int(np.searchsorted(kept, own)))
@@ -101,6 +110,8 @@ class Cells:
             np.concatenate(numbers).astype(np.int32),
             np.concatenate(values),
             np.concatenate(costs),
+            np.concatenate(lower),
+            np.concatenate(upper),
             np.array(home, dtype=np.int32),
             allowed.groups,
         )
@@ -126,10 +137,10 @@ class Cells:
 
 def _nearest(
     edges: Array, origin: float, dtype: np.dtype[np.floating], allowed: Allowed, f: int
-) -> Array:
-    """The allowed value of each cell of a feature that is nearest to the origin, NaN if none."""
-    low = np.concatenate([[-np.inf], _after(edges, dtype)])
-    high = np.concatenate([_up_to(edges, dtype), [np.inf]])
+) -> tuple[Array, Array, Array]:
+    """The least, nearest and greatest allowed value of each cell of a feature, NaN if none."""
+    low = np.concatenate([[-np.inf], after(edges, dtype)])
+    high = np.concatenate([up_to(edges, dtype), [np.inf]])
     low = np.maximum(low, allowed.lower[f])
     high = np.minimum(high, allowed.upper[f])
     if allowed.integer[f]:
@@ -137,11 +148,13 @@ def _nearest(
     value: Array = np.clip(origin, low, high)
     value[low > high] = np.nan
     # The origin is allowed, whatever rounding says of bounds and whole numbers.
-    value[np.searchsorted(edges, origin)] = origin
-    return value
+    home = np.searchsorted(edges, origin)
+    value[home] = origin
+    low[home], high[home] = min(low[home], origin), max(high[home], origin)
+    return low, value, high
 
 
-def _up_to(edges: Array, dtype: np.dtype[np.floating]) -> Array:
+def up_to(edges: Array, dtype: np.dtype[np.floating]) -> Array:
     """The last number of a dtype that is not above: `(K,) -> (K,)`."""
     rounded = edges.astype(dtype)
     down = np.nextafter(rounded, np.array(-np.inf, dtype))
@@ -149,8 +162,8 @@ def _up_to(edges: Array, dtype: np.dtype[np.floating]) -> Array:
     return found
 
 
-def _after(edges: Array, dtype: np.dtype[np.floating]) -> Array:
+def after(edges: Array, dtype: np.dtype[np.floating]) -> Array:
     """The first number of a dtype that is above: `(K,) -> (K,)`."""
-    return np.nextafter(_up_to(edges, dtype).astype(dtype), np.array(np.inf, dtype)).astype(
+    return np.nextafter(up_to(edges, dtype).astype(dtype), np.array(np.inf, dtype)).astype(
         np.float64
     )

@@ -6,16 +6,16 @@ leaves that meet a box, and adds the least score in each tree.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from cfopt._typing import Array
+from cfopt.trees.compiled import compiled, inner
 
 _Ints = NDArray[np.int32]
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _cheapest(
     dense: _Ints, to: _Ints, start: _Ints, number: _Ints, cost: Array, f: int, low: int, high: int
 ) -> float:
@@ -35,29 +35,7 @@ def _cheapest(
     return float(cost[min(max(home, begin), end)])
 
 
-@numba.njit(cache=True, nogil=True)
-def _directory(start: _Ints, number: _Ints, cost: Array) -> tuple[_Ints, _Ints]:
-    """Where the first cell from each number on stands; last, for each feature, the cheapest."""
-    p = len(start) - 1
-    dense = np.zeros(p + 1, np.int32)
-    for f in range(p):
-        dense[f + 1] = dense[f] + number[start[f + 1] - 1] + 2
-    to = np.empty(dense[p], np.int32)
-    for f in range(p):
-        k = start[f]
-        for j in range(number[start[f + 1] - 1] + 1):
-            while number[k] < j:
-                k += 1
-            to[dense[f] + j] = k
-        cheapest = start[f]
-        for k in range(start[f], start[f + 1]):
-            if cost[k] < cost[cheapest]:
-                cheapest = k
-        to[dense[f + 1] - 1] = cheapest
-    return dense, to
-
-
-@numba.njit(cache=True, nogil=True)
+@inner
 def _box_cost(
     dense: _Ints,
     to: _Ints,
@@ -96,20 +74,7 @@ def _box_cost(
     return total
 
 
-@numba.njit(cache=True, nogil=True)
-def _depth(feature: _Ints, left: _Ints, right: _Ints) -> int:
-    """How often boxes are divided at most; parts come after the whole."""
-    depth = np.zeros(len(feature), np.int32)
-    most = 0
-    for n in range(len(feature)):
-        if feature[n] >= 0:
-            for part in (left[n], right[n]):
-                depth[part] = max(depth[part], depth[n] + 1)
-                most = max(most, depth[part])
-    return most
-
-
-@numba.njit(cache=True, nogil=True)
+@compiled
 def least_unrefuted(
     feature: _Ints,
     at: _Ints,
@@ -129,21 +94,35 @@ def least_unrefuted(
     cost: Array,
     group_start: _Ints,
     members: _Ints,
+    dense: _Ints,
+    to: _Ints,
+    deepest: int,
+    floors: Array,
 ) -> float:
     """The least cost of any box that no cut refutes, at most the claim.
 
     Leaves that cost at least the claim are of no interest: what is proved is about nearer contexts.
+
+    Arguments:
+        feature, left, right, reason, sliced: the tree of boxes, as in `BoxTree`.
+        at: the last cell of the left part, `(N,)`.
+        claim: what is said to be proved.
+        leaf_low, leaf_high, owner: the first and last cells of each leaf `(L, p)`, and its tree.
+        scores, limits: what leaves add to each cut `(K, L)`, and what it may be `(K,)`.
+        start, number, value, cost: the cells that the row may move to, as in `Cells`.
+        group_start, members: one-hot groups, one behind the other.
+        dense, to: where cells are found by their number (`directory`).
+        deepest: more than how often boxes are divided.
+        floors: what boxes cost at least for another reason, `(N,)`.
     """
     p, trees = leaf_low.shape[1], 0
     for tree in owner:
         trees = max(trees, tree + 1)
-    dense, to = _directory(start, number, cost)
     total = leaf_low.shape[0]
     kept = np.empty(2 * total, np.int32)
     for i in range(total):
         kept[i] = i
-    # No box is deeper than there are boxes; those that wait are at most one for each depth.
-    deepest = _depth(feature, left, right) + 2
+    # Boxes that wait are at most one for each depth.
     first_kept, last_kept = np.zeros(deepest, np.int32), np.zeros(deepest, np.int32)
     last_kept[0] = total
     nodes, depths = np.zeros(deepest, np.int32), np.zeros(deepest, np.int32)
@@ -200,6 +179,7 @@ def least_unrefuted(
             waiting += 2
             continue
         here = _box_cost(dense, to, start, number, value, cost, group_start, members, low, high)
+        here = max(here, floors[node])
         if here >= answer:
             continue
         c = reason[node]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -54,8 +55,7 @@ class TreeEnsemble:
                 value = np.ascontiguousarray(value)
                 value.setflags(write=False)
                 object.__setattr__(self, one.name, value)
-        single = bool((self.targets >= 0).all())
-        if not single and self.values.shape[1] != self.num_targets:
+        if not self.single and self.values.shape[1] != self.num_targets:
             raise InputError(
                 f"TreeEnsemble needs leaves with {self.num_targets} values, got "
                 f"{self.values.shape[1]}."
@@ -104,14 +104,22 @@ class TreeEnsemble:
     def _predict(self, contexts: Array) -> Array:
         leaves = self.leaves(contexts)
         costs = np.tile(self.base, (len(contexts), 1))
-        if (self.targets >= 0).all():
-            for tree, target in enumerate(self.targets):
-                costs[:, target] += self.values[leaves[:, tree], 0]
+        if self.single:
+            np.add.at(costs.T, self.targets, self.values[leaves.T, 0])
+        elif len(contexts) < self.num_trees:
+            for row, own in zip(costs, leaves, strict=True):
+                row += self.values[own].sum(axis=0)
         else:
             for tree in range(self.num_trees):
                 costs += self.values[leaves[:, tree]]
         return costs
 
+    @property
+    def single(self) -> bool:
+        """Whether each tree has one target."""
+        return bool((self.targets >= 0).all())
+
+    @cached_property
     def ranges(self) -> tuple[Array, Array]:
         """The least and the greatest that each cost could be, trees taken one by one: `(n,)`."""
         low, high = self.base.copy(), self.base.copy()
@@ -123,12 +131,13 @@ class TreeEnsemble:
             high[where] += self.values[own].max(axis=0).squeeze()
         return low, high
 
-    def thresholds(self) -> list[Array]:
+    @cached_property
+    def thresholds(self) -> tuple[Array, ...]:
         """The thresholds of each feature in increasing order, those that separate nothing apart."""
-        return [
+        return tuple(
             np.unique(self.threshold[(self.feature == f) & np.isfinite(self.threshold)])
             for f in range(self.num_features)
-        ]
+        )
 
     def scaled(self, factor: Array, shift: Array) -> TreeEnsemble:
         """The same trees, costs times a factor plus a shift, `(n,)` each."""
@@ -136,11 +145,10 @@ class TreeEnsemble:
         leaf = self.feature < 0
         tree = np.searchsorted(self.roots, np.flatnonzero(leaf), side="right") - 1
         owner[self.left[leaf]] = self.targets[tree]
-        single = bool((self.targets >= 0).all())
-        by_leaf = factor[owner][:, None] if single else factor
+        by_leaf = factor[owner][:, None] if self.single else factor
         found = replace(self, values=self.values * by_leaf, base=self.base * factor + shift)
         # Where the shift takes off most of a cost, what is left is rounded by more of its size.
-        before, after = (np.abs(one.ranges()).max(axis=0) for one in (self, found))
+        before, after = (np.abs(one.ranges).max(axis=0) for one in (self, found))
         terms = before * np.abs(factor) + np.abs(shift)
         terms /= np.maximum(after, np.finfo(np.float64).tiny)
         return replace(found, precision=self.precision * max(1.0, float(terms.max())))

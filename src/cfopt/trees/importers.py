@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from copy import copy, deepcopy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cfopt._typing import Array
 from cfopt.errors import InputError
 from cfopt.extras import require
+from cfopt.trees.categories import Codes, Reading
 from cfopt.trees.ensemble import TreeEnsemble, at_single_precision
+from cfopt.trees.treelite_arrays import ensemble_of_treelite
 
-#: How treelite writes down `<` and `<=`.
-_LESS, _LESS_OR_EQUAL = 2, 3
 #: The regressors of scikit-learn that round contexts to float32 before they compare.
 _ROUNDING = {
     "DecisionTreeRegressor",
@@ -36,20 +36,22 @@ _SERVED = (
 _MISSING_IS_ZERO, _MISSING_BITS = 1 << 2, 3 << 2
 
 
-def read_ensemble(model: Any) -> TreeEnsemble:
+def read_ensemble(model: Any, reading: Reading | None = None) -> TreeEnsemble:
     """The trees of a fitted regressor of scikit-learn, XGBoost or LightGBM.
 
     Arguments:
         model: the regressor, or a Booster of XGBoost or LightGBM.
+        reading: how categories are read from contexts; by default they are numbers there, as the
+            library itself reads them from arrays.
     """
     require("A tree ensemble", "trees", "treelite")
     library, name = _kind(model)
     if library == "sklearn":
-        return _from_sklearn(model, name)
+        return _from_sklearn(model, name, reading)
     if library == "xgboost" and name in _BOOSTED[library]:
-        return _from_xgboost(model, name)
+        return _from_xgboost(model, name, reading)
     if library == "lightgbm" and name in _BOOSTED[library]:
-        return _from_lightgbm(model if name == "Booster" else model.booster_)
+        return _from_lightgbm(model if name == "Booster" else model.booster_, reading)
     raise InputError(f"Trees can be read of {_SERVED}; got {name} of {library}.")
 
 
@@ -81,21 +83,23 @@ def load_ensemble(path: str | Path, rounding: bool | None = None) -> TreeEnsembl
 
     path, kind = str(path), Path(path).suffix
     if kind in (".json", ".ubj"):
-        return _single_precision(_load(treelite.frontend.load_xgboost_model, path))
+        found = _load(treelite.frontend.load_xgboost_model, path)
+        return ensemble_of_treelite(found, at_single_precision, _XGBOOST)
     if kind == ".txt":
         _check_missing(Path(path).read_text())
-        return _ensemble(_load(treelite.frontend.load_lightgbm_model, path), lambda t: t)
+        found = _load(treelite.frontend.load_lightgbm_model, path)
+        return ensemble_of_treelite(found, lambda t: t, _LIGHTGBM)
     if kind in (".treelite", ".bin"):
         found = _load(treelite.Model.deserialize, path)
         if found.input_type == "float32":
-            return _single_precision(found)
+            return ensemble_of_treelite(found, at_single_precision)
         if rounding is None:
             raise InputError(
                 "A treelite file of a model in float64 needs rounding=True if the model rounds "
                 "contexts to float32, as trees of scikit-learn do, or rounding=False if not, as "
                 "histogram boosting and LightGBM."
             )
-        return _ensemble(found, at_single_precision if rounding else lambda t: t)
+        return ensemble_of_treelite(found, at_single_precision if rounding else lambda t: t)
     raise InputError(
         f"load_ensemble needs a file that ends with .json, .ubj, .txt, .treelite or .bin; got "
         f"{path}."
@@ -113,28 +117,60 @@ def _load(reader: Any, path: str) -> Any:
         raise InputError(f"{path} could not be read as a tree ensemble: {error}") from error
 
 
-def _from_sklearn(model: Any, name: str) -> TreeEnsemble:
+def _from_sklearn(model: Any, name: str, reading: Reading | None) -> TreeEnsemble:
     import treelite
 
     if name == "MultiOutputRegressor":
-        return TreeEnsemble.stack([read_ensemble(one) for one in model.estimators_])
+        return TreeEnsemble.stack([read_ensemble(one, reading) for one in model.estimators_])
     if name not in _ROUNDING | _NOT_ROUNDING:
         raise InputError(f"Trees can be read of {_SERVED}; got {name} of sklearn.")
     if not hasattr(model, "n_features_in_"):
         raise InputError(f"{name} is not fitted; call fit first.")
-    if getattr(model, "is_categorical_", None) is not None:
-        raise InputError(
-            f"This {name} splits by categories, which is not served; encode them one-hot, and "
-            "train without categorical_features."
-        )
     if getattr(model, "loss", "") in ("poisson", "gamma") and name in _NOT_ROUNDING:
         raise InputError(f"{name} with loss={model.loss!r} predicts an exponential of its trees.")
+    if getattr(model, "is_categorical_", None) is not None:
+        reading = reading or _histogram_categories(model)
+        model = _numbered(model)
     alone = name in ("DecisionTreeRegressor", "ExtraTreeRegressor")
     try:
         found = treelite.sklearn.import_model(_as_forest(model) if alone else model)
     except (treelite.TreeliteError, NotImplementedError, ValueError) as error:
         raise InputError(f"The trees of this {name} could not be read: {error}") from error
-    return _ensemble(found, at_single_precision if name in _ROUNDING else lambda t: t)
+    return ensemble_of_treelite(
+        found, at_single_precision if name in _ROUNDING else lambda t: t, reading
+    )
+
+
+def known_categories(model: Any) -> dict[int, Any]:
+    """The values of the columns by whose categories histogram boosting splits, as arrays."""
+    known = model._preprocessor.named_transformers_["encoder"].categories_
+    return dict(zip(np.flatnonzero(model.is_categorical_).tolist(), known, strict=True))
+
+
+def _histogram_categories(model: Any) -> Codes:
+    """How histogram boosting reads categories: as the numbers that they are, and no others."""
+    known = known_categories(model)
+    for values in known.values():
+        if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
+            raise InputError(
+                "Trees that split by categories need numbers for these in arrays, got "
+                f"{list(values)[:3]}. Encode them by OrdinalEncoder before training."
+            )
+
+    def interval(f: int, c: int) -> tuple[float, float]:
+        value = float(known[f][c])
+        return _before(value, np.float64), value
+
+    return Codes(interval, {f: range(len(values)) for f, values in known.items()})
+
+
+def _numbered(model: Any) -> Any:
+    """The same histogram boosting, with categories that are numbered from 0."""
+    found = copy(model)
+    found._preprocessor = deepcopy(model._preprocessor)
+    encoder = found._preprocessor.named_transformers_["encoder"]
+    encoder.categories_ = [np.arange(len(values)) for values in encoder.categories_]
+    return found
 
 
 def _as_forest(tree: Any) -> Any:
@@ -147,7 +183,7 @@ def _as_forest(tree: Any) -> Any:
     return forest
 
 
-def _from_xgboost(model: Any, name: str) -> TreeEnsemble:
+def _from_xgboost(model: Any, name: str, reading: Reading | None) -> TreeEnsemble:
     import treelite
 
     if not np.isnan(getattr(model, "missing", np.nan)):
@@ -160,13 +196,29 @@ def _from_xgboost(model: Any, name: str) -> TreeEnsemble:
         # A regressor predicts without what was trained after the best round.
         booster = booster[: int(best) + 1]
     try:
-        found = treelite.frontend.from_xgboost(booster)
+        if "c" in (booster.feature_types or ()):
+            text = _without_names(booster.save_raw("json").decode())
+            found = treelite.frontend.from_xgboost_json(text)
+        else:
+            found = treelite.frontend.from_xgboost(booster)
     except treelite.TreeliteError as error:
         raise InputError(f"The trees of XGBoost could not be read: {error}") from error
-    return _single_precision(found)
+    return ensemble_of_treelite(found, at_single_precision, reading or _XGBOOST)
 
 
-def _from_lightgbm(booster: Any) -> TreeEnsemble:
+def _without_names(text: str) -> str:
+    """The JSON of XGBoost without the names of categories, which treelite does not read.
+
+    Trees know categories by their numbers alone.
+    """
+    content = json.loads(text)
+    model = content["learner"]["gradient_booster"].get("model", {})
+    if "cats" in model:
+        model["cats"] = {"enc": [], "feature_segments": [], "sorted_idx": []}
+    return json.dumps(content)
+
+
+def _from_lightgbm(booster: Any, reading: Reading | None) -> TreeEnsemble:
     import treelite
 
     _check_missing(booster.model_to_string())
@@ -174,7 +226,7 @@ def _from_lightgbm(booster: Any) -> TreeEnsemble:
         found = treelite.frontend.from_lightgbm(booster)
     except treelite.TreeliteError as error:
         raise InputError(f"The trees of LightGBM could not be read: {error}") from error
-    return _ensemble(found, lambda threshold: threshold)
+    return ensemble_of_treelite(found, lambda threshold: threshold, reading or _LIGHTGBM)
 
 
 def _check_missing(text: str) -> None:
@@ -189,86 +241,19 @@ def _check_missing(text: str) -> None:
             raise InputError("LightGBM with linear_tree=True is not served: its leaves are linear.")
 
 
-def _single_precision(found: Any) -> TreeEnsemble:
-    return _ensemble(found, at_single_precision)
+def _before(c: float, dtype: type[np.floating[Any]]) -> float:
+    return float(np.nextafter(dtype(c), dtype(-np.inf)))
 
 
-def _ensemble(found: Any, rounded: Callable[[Array], Array]) -> TreeEnsemble:
-    """The arrays of a model as treelite has read it."""
-    header = found.get_header_accessor()
-    postprocessor = header.get_field("postprocessor")
-    if postprocessor not in ("identity", "identity_multiclass") or found.num_tree == 0:
-        what = "has no trees" if found.num_tree == 0 else f"applies {postprocessor} to its sums"
-        raise InputError(
-            f"Trees need to add up to the costs themselves, but this model {what}. Use a "
-            "regressor with squared or absolute error."
-        )
-    if int(header.get_field("num_class").max()) > 1:
-        raise InputError("Trees need to predict costs; this model is a classifier.")
-    base = header.get_field("base_scores").astype(np.float64)
-    trees = [found.get_tree_accessor(k) for k in range(found.num_tree)]
-    if any(tree.get_field("has_categorical_split")[0] for tree in trees):
-        raise InputError(
-            "Trees that split by categories are not served; encode the categories one-hot."
-        )
-    vector = header.get_field("leaf_vector_shape")[0] > 1
-    shrink = 1.0 / found.num_tree if header.get_field("average_tree_output")[0] else 1.0
-    parts = [_tree(tree, rounded, vector) for tree in trees]
-    targets = header.get_field("target_id").astype(np.int32)
-    if not vector and len(base) == 1:
-        targets = np.zeros_like(targets)
-    nodes = np.cumsum([0] + [len(part["feature"]) for part in parts])
-    leaves = np.cumsum([0] + [len(part["values"]) for part in parts])
-    for part, node, leaf in zip(parts, nodes, leaves, strict=False):
-        part["left"] += np.where(part["feature"] >= 0, node, leaf)
-        part["right"] += np.where(part["feature"] >= 0, node, 0)
-    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    values = joined.pop("values").astype(np.float64) * shrink
-    return TreeEnsemble(
-        **{name: joined[name].astype(kind) for name, kind in _KINDS.items()},
-        roots=nodes[:-1].astype(np.int32),
-        values=values,
-        targets=np.full(len(trees), -1, dtype=np.int32) if vector else targets,
-        base=base,
-        num_features=found.num_feature,
-        precision=float(np.finfo(np.float32).eps) if found.output_type == "float32" else 0.0,
-    )
+def _xgboost_category(_: int, c: int) -> tuple[float, float]:
+    """Numbers are rounded to float32, and to a whole one towards 0; none below 0 is a category."""
+    ends = at_single_precision(np.array([_before(c, np.float32), _before(c + 1, np.float32)]))
+    return float(ends[0]), float(ends[1])
 
 
-_KINDS: dict[str, Any] = {
-    "feature": np.int32,
-    "threshold": np.float64,
-    "left": np.int32,
-    "right": np.int32,
-    "missing_left": np.bool_,
-}
+def _lightgbm_category(_: int, c: int) -> tuple[float, float]:
+    """Numbers are cut off to a whole one, towards 0."""
+    return _before(c, np.float64) if c else -1.0, _before(c + 1, np.float64)
 
 
-def _tree(tree: Any, rounded: Callable[[Array], Array], vector: bool) -> dict[str, Any]:
-    """One tree, its nodes and leaves numbered from 0."""
-    left, feature = tree.get_field("cleft").astype(np.int64), tree.get_field("split_index")
-    inner = left >= 0
-    comparison = tree.get_field("cmp")
-    given = tree.get_field("threshold")
-    strict = inner & (comparison == _LESS)
-    if (inner & ~strict & (comparison != _LESS_OR_EQUAL)).any():
-        raise InputError("Trees need to compare features by < or <=; this model does not.")
-    # Below a number is at or below the one before it, in the precision of the model.
-    threshold: Array = np.where(strict, np.nextafter(given, -np.inf, dtype=given.dtype), given)
-    threshold = np.where(inner, rounded(threshold.astype(np.float64)), 0.0)
-    number = np.cumsum(~inner) - 1
-    if vector:
-        begin = tree.get_field("leaf_vector_begin")[~inner].astype(np.int64)
-        end = tree.get_field("leaf_vector_end")[~inner].astype(np.int64)
-        width = int((end - begin).max())
-        values = tree.get_field("leaf_vector")[begin[:, None] + np.arange(width)]
-    else:
-        values = tree.get_field("leaf_value")[~inner][:, None]
-    return {
-        "feature": np.where(inner, feature, -1).astype(np.int64),
-        "threshold": threshold,
-        "left": np.where(inner, left, number),
-        "right": np.where(inner, tree.get_field("cright").astype(np.int64), -1),
-        "missing_left": tree.get_field("default_left").astype(bool),
-        "values": values,
-    }
+_XGBOOST, _LIGHTGBM = Codes(_xgboost_category), Codes(_lightgbm_category)

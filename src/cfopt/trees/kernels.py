@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from cfopt._typing import Array
 from cfopt.trees.arrays import Boxes, Cuts, Forest, Ints, Number, Space
 from cfopt.trees.bounds import least, nearest, separate, slices, values_at
+from cfopt.trees.compiled import compiled, inner
 
 #: Why `search` returns: nothing is open, a cell is to be judged, space or the budget is used up.
 DONE, ASK, FULL, PAUSE = 0, 1, 2, 3
@@ -15,7 +15,7 @@ DONE, ASK, FULL, PAUSE = 0, 1, 2, 3
 _TRIMS = 3
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def push(boxes: Boxes, box: Number) -> None:
     """Put a box on the heap, the nearest first."""
     i = boxes.tally[1]
@@ -29,7 +29,7 @@ def push(boxes: Boxes, box: Number) -> None:
     boxes.heap[i] = box
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def pop(boxes: Boxes) -> int:
     """Take the nearest open box from the heap."""
     top = boxes.heap[0]
@@ -52,7 +52,7 @@ def pop(boxes: Boxes) -> int:
     return int(top)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def divide(boxes: Boxes, space: Space, box: Number, f: int, at: int, near: Ints) -> None:
     """Make two boxes of one: the cells of a feature up to one, and those after it."""
     left = boxes.tally[0]
@@ -75,7 +75,7 @@ def divide(boxes: Boxes, space: Space, box: Number, f: int, at: int, near: Ints)
     boxes.key[right] = nearest(space, boxes.low[right], boxes.high[right], near)
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def _progress(gain: float, cost: float, room: float) -> float:
     """How near a part of a box is to being closed, from 0 to 1."""
     if gain >= 1 or cost >= room:
@@ -83,7 +83,7 @@ def _progress(gain: float, cost: float, room: float) -> float:
     return 1 - (1 - gain) * (1 - cost / room)
 
 
-@numba.njit(cache=True, nogil=True)
+@inner
 def best_division(
     space: Space,
     low: Ints,
@@ -126,7 +126,7 @@ def best_division(
     return feature, at, lower_first
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def search(
     forest: Forest,
     space: Space,

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
-from cfopt._typing import Array
 from cfopt.trees.arrays import Forest, Ints, Space
-from cfopt.trees.cells import Cells
+from cfopt.trees.cells import Cells, Groups, thresholds_of
 from cfopt.trees.ensemble import TreeEnsemble
+
+#: For so many ensembles what is made once is kept.
+_KEPT = 4
+
+
+@lru_cache(_KEPT)
+def layout_of(ensemble: TreeEnsemble, groups: Groups) -> Layout:
+    """The layout of an ensemble, made once."""
+    return Layout(ensemble, groups)
 
 
 class Layout:
@@ -15,14 +25,14 @@ class Layout:
 
     Arguments:
         ensemble: the trees.
-        thresholds: those of each feature, all that trees compare among them.
+        groups: the features of each one-hot group.
     """
 
-    def __init__(self, ensemble: TreeEnsemble, thresholds: list[Array]) -> None:
-        self.ensemble, self.thresholds = ensemble, thresholds
-        self.single = bool((ensemble.targets >= 0).all())
+    def __init__(self, ensemble: TreeEnsemble, groups: Groups) -> None:
+        self.ensemble, self.thresholds = ensemble, thresholds_of(ensemble, groups)
+        self.single = ensemble.single
         index = np.zeros(len(ensemble.feature), dtype=np.int32)
-        for f, edges in enumerate(thresholds):
+        for f, edges in enumerate(self.thresholds):
             nodes = ensemble.feature == f
             given = ensemble.threshold[nodes]
             index[nodes] = np.searchsorted(edges, given)

@@ -31,12 +31,11 @@ class Problem(Answer):
 
 
 class Worker(Answer):
-    """A worker process: its role, its state, and the task that it works on."""
+    """A worker process: its role and its state; whoever knows a search's id could end it."""
 
     role: str
     pid: int | None
     state: str
-    task: str | None
 
 
 class Health(Answer):
@@ -105,6 +104,7 @@ class Decided(Answer):
     name: str
     path: list[list[int] | str] | None
     drawing: str | None = None
+    unlike: str | None = None
     label: str | None = None
     row: int | None = None
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
-from urllib.parse import urlsplit
-
 from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from cfopt.web.address import Address, split_host
 from cfopt.web.answers import Plain
 from cfopt.web.limits import Limits
 
@@ -25,9 +23,6 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 _SAFE = ("GET", "HEAD", "OPTIONS")
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
-#: Addresses that stand for all addresses of a machine.
-_ALL = ("0.0.0.0", "::")
 
 
 class Guard:
@@ -38,12 +33,12 @@ class Guard:
 
     Arguments:
         app: what is guarded.
-        host: the name or address that the server was asked to use.
+        address: where the server is, and what opens it.
         limits: the limit on bodies.
     """
 
-    def __init__(self, app: ASGIApp, host: str, limits: Limits) -> None:
-        self._app, self._host, self._most = app, host.lower(), limits.body
+    def __init__(self, app: ASGIApp, address: Address, limits: Limits) -> None:
+        self._app, self._address, self._most = app, address, limits.body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -56,38 +51,40 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 headers.update(HEADERS)
                 headers.setdefault("Cache-Control", "no-store")
+                if self._address.brings_token(scope["query_string"]):
+                    headers.append("Set-Cookie", self._address.cookie())
             await send(message)
 
-        fault = self._fault(scope["method"], Headers(scope=scope))
+        fault = self._fault(scope, Headers(scope=scope))
         app = self._app if fault is None else Plain({"detail": fault[1]}, fault[0])
         await app(scope, self._limited(receive), dressed)
 
-    def _fault(self, method: str, headers: Headers) -> tuple[int, str] | None:
-        host = headers.get("host", "")
-        if not self._known(_parsed(host)[0]):
-            return 421, "This server does not answer to that name. Use the address it printed."
-        if method in _SAFE:
+    def _fault(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
+        host, method = headers.get("host", ""), scope["method"]
+        if not self._address.answers_to(host):
+            return 421, (
+                "This server does not answer to that name or port. Use the address it printed."
+            )
+        safe = method in _SAFE
+        elsewhere = headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
+        # Pages and files may be linked to; what they say of searches is for this page alone.
+        if elsewhere and not (safe and not scope["path"].startswith("/api")):
+            return 403, "Requests from pages of another origin are not accepted."
+        if not self._address.opened_by(headers, scope["query_string"]):
+            return 401, (
+                "This server needs a token: open the address that it printed, or send "
+                "`Authorization: Bearer TOKEN`."
+            )
+        if safe:
             return None
         origin = headers.get("origin")
-        elsewhere = headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
-        if origin is not None:
-            elsewhere |= _parsed(origin.partition("//")[2])[1] != host.lower()
-        if elsewhere:
+        if origin is not None and split_host(origin.partition("//")[2]) != split_host(host):
             return 403, "Requests from pages of another origin are not accepted."
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         # A page elsewhere can post forms and text, but not JSON.
         if method == "POST" and kind != "application/json":
             return 415, "A request needs to be of type application/json."
         return None
-
-    def _known(self, name: str) -> bool:
-        if name in _LOOPBACK or name == self._host:
-            return True
-        # Bound to all addresses: any of them, but no name, since a name can be made to point here.
-        try:
-            return self._host in _ALL and bool(ipaddress.ip_address(name))
-        except ValueError:
-            return False
 
     def _limited(self, receive: Receive) -> Receive:
         """A body up to the limit, whatever its headers say."""
@@ -102,12 +99,3 @@ class Guard:
             return message
 
         return counted
-
-
-def _parsed(host: str) -> tuple[str, str]:
-    """The name alone and, in lower case, with its port; empty where it is neither."""
-    try:
-        parsed = urlsplit(f"//{host}")
-        return parsed.hostname or "", parsed.netloc.lower()
-    except ValueError:
-        return "", ""

@@ -10,7 +10,8 @@ class Limits:
     """The limits of a server; times in seconds, sizes in bytes.
 
     Arguments:
-        connections: open at the same time, streams included; a request on one more gets a 503.
+        connections: open at the same time, streams included; where all of them are in use, a
+            request on one more gets a 503, and idle ones are closed for others.
         body: the bytes of a request's body.
         pixels: the pixels of an uploaded image, before it is made smaller.
         queue: searches that wait; one more is answered with 429.
@@ -23,6 +24,7 @@ class Limits:
         grace_seconds: the time that a worker has to stop by itself before it is killed.
         kept_tasks: tasks that are remembered; the oldest finished ones are forgotten.
         kept_bytes: the memory that their results may take together.
+        unheard_seconds: the time after which a search that nobody follows or asks for is ended.
         beat_seconds: the longest time between two events of a stream.
     """
 
@@ -39,4 +41,5 @@ class Limits:
     grace_seconds: float = 1.0
     kept_tasks: int = 500
     kept_bytes: int = 150_000_000
+    unheard_seconds: float = 10.0
     beat_seconds: float = 0.25

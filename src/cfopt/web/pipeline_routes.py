@@ -36,10 +36,10 @@ def pipeline_routes(pool: Pool, live: Live, tasks: Tasks) -> APIRouter:
     )
     async def health() -> Any:
         """Whether the workers are ready, and what they are doing."""
-        loaded = all(post.loaded.is_set() for post in pool.posts)
+        loaded = all(worker.loaded.is_set() for worker in pool.workers)
         workers = [
-            {"role": post.role, "pid": post.pid, "state": post.state, "task": post.task}
-            for post in pool.posts
+            {"role": worker.role, "pid": worker.pid, "state": worker.state}
+            for worker in pool.workers
         ]
         return {
             "status": "ok" if loaded else "loading",

@@ -15,6 +15,8 @@ from cfopt.web.process import CallError, DiedError, Process, Source
 
 #: Seconds before a worker that died while loading is started again: twice as long each time.
 _PAUSE, _LONGEST = 0.5, 30.0
+#: Seconds before a worker that died is replaced.
+_MOMENT = 0.1
 #: How often a worker may die while it loads before the user's own pipeline is left out.
 _DEATHS = 2
 _DEADLY = (
@@ -101,7 +103,7 @@ class Queue:
             job.fail(DiedError("The server is stopping."))
 
 
-class Post(threading.Thread):
+class WorkerThread(threading.Thread):
     """A worker with its queue: loads, works, and is replaced when it dies.
 
     Arguments:
@@ -157,6 +159,9 @@ class Post(threading.Thread):
             if self._process is not None:
                 self._process.close()
                 self._process = None
+                # A signal to all processes may end this one a moment before the server knows.
+                if self._leaving.wait(_MOMENT):
+                    return None
             try:
                 self._process = Process(self._source, self._limits.grace_seconds)
                 if self._leaving.is_set():  # while it was started
@@ -185,18 +190,17 @@ class Post(threading.Thread):
         return "loading" if not self.loaded.is_set() else "busy" if self.job else "idle"
 
     @property
-    def task(self) -> str | None:
-        """The id of the search that it is running."""
-        return getattr(self.job, "id", None)
-
-    @property
     def pid(self) -> int | None:
         """The id of its process."""
         return None if self._process is None else self._process.pid
 
+    def expect_end(self) -> None:
+        """Start no more workers: the server is about to end."""
+        self._leaving.set()
+
     def leave(self) -> None:
         """End the worker, and then itself."""
-        self._leaving.set()
+        self.expect_end()
         if self._process is not None:
             self._process.kill()
 
@@ -237,14 +241,16 @@ class Pool:
         self.own = source.config is not None
         self.stopping = False
         self._calls, self.searches = Queue(limits.live_queue), Queue(limits.queue)
-        self.live = Post("live", self._calls, source, limits)
-        searching = [Post("search", self.searches, source, limits) for _ in range(limits.workers)]
-        self.posts = [self.live, *searching]
+        self.live = WorkerThread("live", self._calls, source, limits)
+        searching = [
+            WorkerThread("search", self.searches, source, limits) for _ in range(limits.workers)
+        ]
+        self.workers = [self.live, *searching]
 
     def start(self) -> None:
         """Let the workers load; calls wait for them."""
-        for post in self.posts:
-            post.start()
+        for worker in self.workers:
+            worker.start()
 
     def call(
         self, command: str, arguments: dict[str, Any], seconds: float
@@ -254,14 +260,20 @@ class Pool:
         self._calls.put(call)
         return call.answer
 
+    def expect_end(self) -> None:
+        """Start no more workers, and let nothing be waited for; at once, also within a signal."""
+        self.stopping = True
+        for worker in self.workers:
+            worker.expect_end()
+
     def stop(self) -> None:
         """End all workers, and whatever waits for them."""
-        self.stopping = True
+        self.expect_end()
         for queue in (self._calls, self.searches):
             queue.close()
-        for post in self.posts:
-            post.leave()
-        for post in self.posts:
+        for worker in self.workers:
+            worker.leave()
+        for worker in self.workers:
             # One that still waits for its process to start is not waited for: it ends by itself.
-            if post.pid is not None:
-                post.join(5)
+            if worker.pid is not None:
+                worker.join(5)

@@ -89,11 +89,60 @@ Alternative = Annotated[
 ]
 
 
-class Question(_Asked):
+#: An entry of a decision: its name or its number.
+Entry = Annotated[
+    Annotated[Row, Tag("number")] | Annotated[Name, Tag("name")],
+    Discriminator(lambda given: "name" if isinstance(given, str) else "number"),
+]
+Entries = Annotated[list[Entry], Field(min_length=1, max_length=_MANY)]
+
+
+class Counted(_Asked):
+    """How many of some entries."""
+
+    count: Row
+    of: Entries
+
+
+class Condition(_Asked):
+    """A linear condition on a decision."""
+
+    coefficients: Annotated[list[tuple[Entry, FiniteFloat]], Field(min_length=1, max_length=_MANY)]
+    lower: FiniteFloat | None = None
+    upper: FiniteFloat | None = None
+
+
+class Wish(BaseModel):
+    """A wish that leaves the decision open, in place of an alternative."""
+
+    uses: Entries | None = Field(
+        None, description="Entries that the decision takes, by name or number."
+    )
+    avoids: Entries | None = Field(None, description="Entries that it does not take.")
+    at_least: list[Counted] | None = Field(
+        None, description='How many of some entries it takes at least: {"count": 2, "of": [...]}.'
+    )
+    at_most: list[Counted] | None = Field(None, description="The same, at most.")
+    conditions: list[Condition] | None = Field(
+        None,
+        description='Sums of entries within limits: {"coefficients": [[entry, number], ...], '
+        '"lower": 1, "upper": 2}.',
+    )
+
+    def wish(self) -> dict[str, Any]:
+        """The wish as plain values; empty without one."""
+        return {
+            key: value
+            for key, value in self.model_dump(include=set(Wish.model_fields)).items()
+            if value is not None
+        }
+
+
+class Question(Wish):
     """What is asked: a kind of question with its settings, such as the epsilon of epsilon.
 
     Which kinds there are, and what they can be given, is known to the workers alone, since
-    criteria may be the user's own.
+    criteria may be the user's own. In place of an alternative it may have a wish.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -113,6 +162,9 @@ class Question(_Asked):
     margin: FiniteFloat = Field(
         0.0, description="The fraction of its value by which the alternative must win."
     )
+    options: int = Field(
+        1, ge=1, le=10, description="How many answers that differ in kind are looked for, at most."
+    )
 
 
 class Ranges(_Asked):
@@ -123,6 +175,11 @@ class Ranges(_Asked):
     )
     lower: dict[str, FiniteFloat] = Field(default_factory=dict, description="Least values.")
     upper: dict[str, FiniteFloat] = Field(default_factory=dict, description="Largest values.")
+    max_changes: int | None = Field(
+        default=None,
+        ge=1,
+        description="How many features may change at most; a category counts once.",
+    )
 
 
 class Decide(_Asked):
@@ -130,6 +187,11 @@ class Decide(_Asked):
 
     pipeline: Pipeline
     context: Context
+    familiar: StrictBool = Field(
+        False,
+        description="Also say in `unlike` whether the context is of another kind than those that "
+        "the models were made for.",
+    )
 
     model_config = ConfigDict(
         extra="forbid",
@@ -148,8 +210,23 @@ class Explain(_Asked):
         description="Search among what the generative model makes; the default if there is one.",
     )
     features: Ranges = Field(default_factory=Ranges)
+    prices: StrictBool = Field(
+        False, description="Also say what the costs themselves would have had to be."
+    )
+    robust: Annotated[FiniteFloat, Field(gt=0, le=1e6)] | None = Field(
+        None,
+        description="The answer has to hold in every context within this distance of it, in units "
+        "of the features' scales.",
+    )
+    time_limit: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
+        None,
+        description="Seconds after which the search ends with the best that it has found; by "
+        "default as long as the pipeline's own configuration says.",
+    )
     seconds: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
-        None, description="A shorter limit than the server's own."
+        None,
+        description="A shorter limit than the server's own, at which a search is stopped and its "
+        "answer lost.",
     )
 
     model_config = ConfigDict(
@@ -172,6 +249,7 @@ class Explain(_Asked):
                     "pipeline": "knapsack",
                     "context": {"row": 1},
                     "question": {"kind": "epsilon", "epsilon": 0.1},
+                    "time_limit": 10,
                     "seconds": 20,
                 },
             ]

@@ -7,13 +7,17 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 
+from cfopt.app.files import check_files
 from cfopt.errors import InputError
+from cfopt.web.address import Address
 from cfopt.web.catalogue import OWN
+from cfopt.web.connections import Connection
 from cfopt.web.limits import Limits
 from cfopt.web.pool import Pool
 from cfopt.web.process import Source
@@ -29,12 +33,18 @@ except InputError as error:
     sys.exit(str(error))
 """
 
+_EXPOSED = (
+    "Warning: other machines can reach this server, without encryption. It answers only to those "
+    "who know the token in the address below."
+)
+
 
 def check_config(config: Path) -> None:
     """Raise InputError if there is a mistake in a configuration, whose classes are left aside.
 
     It is read in a process of its own, since this one is to load neither torch nor a model.
     """
+    check_files(config)
     done = subprocess.run(
         [sys.executable, "-c", _CHECK, str(config)], stderr=subprocess.PIPE, text=True, check=False
     )
@@ -52,8 +62,9 @@ def serve(source: Source, limits: Limits, host: str, port: int) -> None:
         port: the port; 0 picks a free one, which is printed.
     """
     listening = listen(host, port)
-    app = create_app(source, limits, host)
-    _Server(settings(app, limits), app.state.pool).run(sockets=[listening])
+    address = Address.of(host, listening.getsockname()[1])
+    app = create_app(source, limits, address)
+    _Server(settings(app, limits), app.state.pool, address).run(sockets=[listening])
 
 
 def settings(app: FastAPI, limits: Limits) -> uvicorn.Config:
@@ -65,6 +76,7 @@ def settings(app: FastAPI, limits: Limits) -> uvicorn.Config:
     """
     return uvicorn.Config(
         app,
+        http=Connection,
         ws="none",
         limit_concurrency=limits.connections,
         log_level="warning",
@@ -101,19 +113,19 @@ class _Server(uvicorn.Server):
     Arguments:
         config: uvicorn's configuration of the server.
         pool: its workers, which end before it does.
+        address: where it is.
     """
 
-    def __init__(self, config: uvicorn.Config, pool: Pool) -> None:
+    def __init__(self, config: uvicorn.Config, pool: Pool, address: Address) -> None:
         super().__init__(config)
-        self._pool, self._reported = pool, False
+        self._pool, self._address, self._reported = pool, address, False
 
     async def startup(self, sockets: list[Any] | None = None) -> None:
         """Listen, then say where."""
         await super().startup(sockets)
-        for one in sockets or []:
-            host, port = one.getsockname()[:2]
-            shown = f"[{host}]" if ":" in host else host
-            print(f"The explorer is at http://{shown}:{port} (Ctrl-C stops it).", flush=True)
+        if self._address.token:
+            print(_EXPOSED, file=sys.stderr, flush=True)
+        print(f"The explorer is at {self._address.url} (Ctrl-C stops it).", flush=True)
 
     async def on_tick(self, counter: int) -> bool:
         """Say once why the user's own pipeline is missing."""
@@ -123,6 +135,11 @@ class _Server(uvicorn.Server):
             line = " ".join(fault.split())
             print(f"Your own pipeline cannot be loaded: {line}", file=sys.stderr, flush=True)
         return await super().on_tick(counter)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal to end: none of the workers that it ends as well is to be replaced."""
+        self._pool.expect_end()
+        super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the workers first: then nothing is left to wait for."""

@@ -8,9 +8,11 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from cfopt.generative.protocol import GenerativeModel
 from cfopt.pipeline import Pipeline
 from cfopt.problems import GridShortestPath, Knapsack
 from cfopt.problems.base import Problem
@@ -28,7 +30,7 @@ from cfopt.web.views import ImageView, TableView, View
 Ask: TypeAlias = Callable[..., Question]
 FILE = Path(__file__).parent / "tables.safetensors"
 #: How many maps there are to choose from, and which of them a search may start from.
-_MAPS, _DONORS = 96, slice(20, 26)
+_MAPS, _REFERENCES = 96, slice(20, 26)
 #: Of a search among pixels: what is found at all is found within these.
 _STEPS = 1000
 #: How strongly codes are drawn to the sphere of typical ones: the paper's choice.
@@ -59,6 +61,7 @@ class ServedPipeline:
         view: how contexts are read and shown.
         naive: makes the question that asks a criterion of all contexts.
         plausible: the same among plausible ones; None without a generative model.
+        generative: that model.
     """
 
     title: Title
@@ -68,6 +71,7 @@ class ServedPipeline:
     view: View
     naive: Ask = Question
     plausible: Ask | None = None
+    generative: GenerativeModel | None = None
 
     def describe(self) -> dict[str, Any]:
         """What the page needs to know before anything is asked."""
@@ -95,6 +99,7 @@ def shipped(pixels: int) -> Iterator[tuple[str, Callable[[], ServedPipeline]]]:
         pixels: the most that an image may have.
     """
     yield "terrain", lambda: _terrain(pixels)
+    yield "flights", _flights
     yield "grid", _grid
     yield "knapsack", _knapsack
 
@@ -118,13 +123,14 @@ def _terrain(pixels: int) -> ServedPipeline:
             _terrains(),
         ),
         # Where no pixels are found, as for most epsilons, a mixture with another map will do.
-        naive=partial(Question, search=MDMM(max_steps=_STEPS), reference=models.maps[_DONORS]),
+        naive=partial(Question, search=MDMM(max_steps=_STEPS), reference=models.maps[_REFERENCES]),
         plausible=partial(
             Question,
             generative=models.generative,
             plausibility=Sphere(_BETA),
-            reference=models.maps[_DONORS],
+            reference=models.maps[_REFERENCES],
         ),
+        generative=models.generative,
     )
 
 
@@ -136,6 +142,25 @@ def _terrains() -> list[dict[str, Any]]:
         {"name": name, "tile": tile_uri(tile), "cost": round(sum(COSTS[name]) / 2, 2)}
         for name, tile in Terrain().tiles().items()
     ]
+
+
+@cache
+def _flights() -> ServedPipeline:
+    from cfopt.datasets import flights
+
+    data = flights.load()
+    known, new = data.split()
+    # The days as plain numbers, as the page sends them.
+    past, contexts = (torch.from_numpy(part.contexts.to_numpy()) for part in (known, new))
+    forest = flights.forest().fit(past.numpy(), known.delays.to_numpy())
+    return ServedPipeline(
+        SHIPPED["flights"],
+        Pipeline(forest, data.problem),
+        contexts,
+        tuple(map(str, new.contexts.index)),
+        TableView(data.features, contexts.shape[1], contexts.dtype),
+        naive=partial(Question, reference=past),
+    )
 
 
 @cache
@@ -186,7 +211,9 @@ def own(config: Path, trusted: bool, pixels: int) -> ServedPipeline:
     work = load(read_config(config, trusted))
     contexts, features, problem = work.contexts.x, work.contexts.features, work.pipeline.problem
     asked, plausible = work.question, None
-    ask = partial(Question, search=asked.search, reference=asked.reference)
+    ask = partial(
+        Question, search=asked.search, reference=asked.reference, time_limit=asked.time_limit
+    )
     if asked.generative is not None:
         plausible = partial(
             ask,
@@ -209,6 +236,7 @@ def own(config: Path, trusted: bool, pixels: int) -> ServedPipeline:
         view,
         naive=partial(ask, proximity=None if codes_only else asked.proximity),
         plausible=plausible,
+        generative=asked.generative,
     )
 
 

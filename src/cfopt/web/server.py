@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException as StarletteError
 import cfopt
 from cfopt.drawing import palette
 from cfopt.web import docs
+from cfopt.web.address import Address
 from cfopt.web.answers import Plain
 from cfopt.web.headers import HEADERS, Guard
 from cfopt.web.limits import Limits
@@ -30,11 +31,13 @@ from cfopt.web.tasks import Tasks
 STATIC = Path(__file__).parent / "static"
 #: Requested again each time: a newer version of one file must not mix with an older one of another.
 _FRESH = {"Cache-Control": "no-cache"}
+#: Seconds between two looks for searches that nobody follows.
+_LOOK = 0.5
 #: Parts of a place in a request that are not names of its fields.
 _UNNAMED = ("body", "path", "query", "wanted", "decision", "cell", "named")
 
 
-def create_app(source: Source, limits: Limits, host: str = "127.0.0.1") -> FastAPI:
+def create_app(source: Source, limits: Limits, address: Address) -> FastAPI:
     """The whole application; its workers live as long as it does.
 
     This process loads no model and runs none of the user's code: it survives whatever they do.
@@ -42,7 +45,7 @@ def create_app(source: Source, limits: Limits, host: str = "127.0.0.1") -> FastA
     Arguments:
         source: what workers load.
         limits: all limits of the server.
-        host: the name or address that clients use.
+        address: where clients find it, and what opens it.
     """
     pool = Pool(source, limits)
     live, tasks = Live(pool, limits), Tasks(pool.searches, limits)
@@ -50,9 +53,11 @@ def create_app(source: Source, limits: Limits, host: str = "127.0.0.1") -> FastA
     @asynccontextmanager
     async def living(app: FastAPI) -> AsyncIterator[None]:
         pool.start()
+        watch = asyncio.create_task(_forsake(tasks))
         try:
             yield
         finally:
+            watch.cancel()
             await asyncio.to_thread(pool.stop)
 
     app = FastAPI(
@@ -66,7 +71,7 @@ def create_app(source: Source, limits: Limits, host: str = "127.0.0.1") -> FastA
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.pool = pool
-    app.add_middleware(Guard, host=host, limits=limits)
+    app.add_middleware(Guard, address=address, limits=limits)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(StarletteError, _refused)
     app.add_exception_handler(Exception, _failed)
@@ -85,6 +90,13 @@ def create_app(source: Source, limits: Limits, host: str = "127.0.0.1") -> FastA
 
     app.mount("/static", _Static(directory=STATIC), name="static")
     return app
+
+
+async def _forsake(tasks: Tasks) -> None:
+    """End searches that nobody follows any more, as long as the server runs."""
+    while True:
+        await asyncio.sleep(_LOOK)
+        tasks.give_up_unheard()
 
 
 class _Static(StaticFiles):

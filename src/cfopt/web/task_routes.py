@@ -39,7 +39,10 @@ def task_routes(tasks: Tasks, live: Live) -> APIRouter:
 
     @router.post("/explain", tags=["explain"], status_code=202, **queued)
     async def explain(asked: Explain, response: Response) -> Any:
-        """Start a search: when would it have been otherwise? The answer is a task to follow."""
+        """Start a search: when would it have been otherwise? The answer is a task to follow.
+
+        A search ends when nobody has followed its events or asked for it for some seconds.
+        """
         if tasks.full:
             raise _full(live.limits)
         await live.pipeline(asked.pipeline)
@@ -56,8 +59,10 @@ def task_routes(tasks: Tasks, live: Live) -> APIRouter:
 
     @router.get("/tasks/{name}", tags=["tasks"], **answers.data(answers.Task, "The task.", 404))
     async def task(name: str) -> Any:
-        """How a search stands, and its result."""
-        return tasks.view(known(tasks, name))
+        """How a search stands, and its result; one that nobody asks for or follows is ended."""
+        found = known(tasks, name)
+        found.hear()
+        return tasks.view(found)
 
     @router.delete(
         "/tasks/{name}", tags=["tasks"], **answers.data(answers.Task, "The task.", 403, 404)
@@ -117,6 +122,7 @@ async def _stream(tasks: Tasks, task: SearchTask, live: Live) -> AsyncIterator[s
     version, moves, last = -1, 0, 0.0
     while not task.over and not live.stopping:
         now = time.monotonic()
+        task.hear()
         if task.version != version or now - last >= live.limits.beat_seconds:
             moved = task.place if task.moves != moves else {}
             version, moves, last = task.version, task.moves, now

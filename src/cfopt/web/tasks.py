@@ -41,6 +41,8 @@ class SearchTask:
         self._explanation = b""
         self._origin = origin
         self._bytes = len(json.dumps(request))
+        #: When somebody last wanted to know how it stands.
+        self._heard = time.monotonic()
         self._began: float | None = None
         self._took: float | None = None
         self._stop: Callable[[], None] | None = None
@@ -115,13 +117,22 @@ class SearchTask:
             else:
                 self._end("failed", str(trouble))
 
-    def cancel(self) -> None:
+    def hear(self) -> None:
+        """Somebody wants to know how it stands."""
+        self._heard = time.monotonic()
+
+    @property
+    def unheard(self) -> float:
+        """For how many seconds nobody has wanted to know how it stands."""
+        return time.monotonic() - self._heard
+
+    def cancel(self, why: str = "The search was cancelled.") -> None:
         """End it, in whatever state it is; what is over stays as it is."""
         with self._lock:
             if self.over:
                 return
             stop = self._stop
-            self._end("cancelled", "The search was cancelled.")
+            self._end("cancelled", why)
         if stop is not None:
             stop()
 
@@ -183,10 +194,18 @@ class Tasks:
     def __getitem__(self, name: str) -> SearchTask:
         return self._tasks[name]
 
-    def cancel(self, task: SearchTask) -> None:
+    def cancel(self, task: SearchTask, why: str = "The search was cancelled.") -> None:
         """Cancel a task; what waits gives up its place."""
-        task.cancel()
+        task.cancel(why)
         self._queue.remove(task)
+
+    def give_up_unheard(self) -> None:
+        """Cancel what nobody has asked about for too long: the page that wanted it was closed."""
+        with self._lock:
+            tasks = list(self._tasks.values())
+        for task in tasks:
+            if not task.over and task.unheard > self._limits.unheard_seconds:
+                self.cancel(task, "The search was ended, since nobody was following it.")
 
     def view(self, task: SearchTask) -> dict[str, Any]:
         """A task for the page."""

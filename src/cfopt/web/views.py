@@ -103,12 +103,14 @@ class TableView:
 
     def limited(self, ranges: Ranges) -> Features:
         """The pipeline's own limits and those asked for, whichever is tighter."""
+        most = [n for n in (ranges.max_changes, self.features.max_changes) if n is not None]
+        features = replace(self.features, max_changes=min(most, default=None))
         if not (ranges.locked or ranges.lower or ranges.upper):
-            return self.features
+            return features
         names = self.names
         # Built once with the names alone, so that the library reports a wrong one.
         Features(names, immutable=ranges.locked, lower=ranges.lower, upper=ranges.upper)
-        within = self.features.within(self.size, ranges.lower, ranges.upper)
+        within = features.within(self.size, ranges.lower, ranges.upper)
         return replace(within, immutable=[*within.immutable, *ranges.locked])
 
 
@@ -161,9 +163,9 @@ class ImageView:
 
     def limited(self, ranges: Ranges) -> Features:
         """Pixels have no names that could be locked."""
-        if ranges.locked or ranges.lower or ranges.upper:
+        if ranges.locked or ranges.lower or ranges.upper or ranges.max_changes is not None:
             raise InputError(
-                "Features can be locked or held in a range for tables, not for images."
+                "Features can be locked, counted or held in a range for tables, not for images."
             )
         return self.features
 

@@ -15,10 +15,13 @@ from torch import Tensor
 from cfopt._explain import answer
 from cfopt.errors import CfoptError, InputError
 from cfopt.question import Question
+from cfopt.question.ball import Ball
+from cfopt.question.prices import Prices
 from cfopt.result.explanation import Explanation
 from cfopt.result.status import Status
 from cfopt.search import Auto
 from cfopt.search.dry_run import DryRun
+from cfopt.web.familiar import unlike
 from cfopt.web.pictures import Canvas
 from cfopt.web.presenter import News, Tell, decided, explained
 from cfopt.web.questions import criterion_of
@@ -61,7 +64,9 @@ class Work:
 
     def _decide(self, asked: Decide) -> dict[str, Any]:
         served = self._served(asked.pipeline)
-        return decided(served, self._read(served, asked.context))
+        context = self._read(served, asked.context)
+        shown = decided(served, context)
+        return shown | {"unlike": unlike(served, context)} if asked.familiar else shown
 
     def _context(self, arguments: dict[str, Any]) -> dict[str, Any]:
         served, row = self._served(arguments["pipeline"]), arguments["row"]
@@ -113,10 +118,18 @@ class Work:
         wanted = asked.question.alternative
         alternative = None if wanted is None else self._decision(served, wanted)
         question = ask(
-            criterion_of(asked.question, alternative),
+            criterion_of(asked.question, alternative, served.pipeline.problem),
             margin=asked.question.margin,
             features=served.view.limited(asked.features),
+            robust=None if asked.robust is None else Ball(asked.robust),
         )
+        question = replace(
+            question,
+            options=asked.question.options,
+            prices=Prices() if asked.prices else None,
+        )
+        if asked.time_limit is not None:
+            question = replace(question, time_limit=asked.time_limit)
         if question.reference is None or not isinstance(wanted, Wanted) or wanted.row is None:
             return question
         # The first to start from is where the alternative is known to be the best.

@@ -1,17 +1,21 @@
 """The nearest point of a polyhedron, with multipliers that prove it."""
 
-from cfopt.exact.geometry.master import Grid as Grid
-from cfopt.exact.geometry.master import Leaf as Leaf
 from cfopt.exact.geometry.master import Master as Master
-from cfopt.exact.geometry.master import Nearest as Nearest
-from cfopt.exact.geometry.master import Split as Split
-from cfopt.exact.geometry.master import Tree as Tree
-from cfopt.exact.geometry.master import leaves as leaves
-from cfopt.exact.geometry.master import proved_bound as proved_bound
+from cfopt.exact.geometry.nearest import Nearest as Nearest
 from cfopt.exact.geometry.norms import Euclidean as Euclidean
+from cfopt.exact.geometry.norms import Largest as Largest
 from cfopt.exact.geometry.norms import Norm as Norm
 from cfopt.exact.geometry.norms import Taxicab as Taxicab
+from cfopt.exact.geometry.support import Support as Support
 from cfopt.exact.geometry.system import FAR as FAR
 from cfopt.exact.geometry.system import HalfSpaces as HalfSpaces
 from cfopt.exact.geometry.system import Leeway as Leeway
 from cfopt.exact.geometry.system import System as System
+from cfopt.exact.geometry.tree import Choice as Choice
+from cfopt.exact.geometry.tree import Grid as Grid
+from cfopt.exact.geometry.tree import Leaf as Leaf
+from cfopt.exact.geometry.tree import Split as Split
+from cfopt.exact.geometry.tree import Tree as Tree
+from cfopt.exact.geometry.tree import leaves as leaves
+from cfopt.exact.geometry.tree import proved_bound as proved_bound
+from cfopt.exact.geometry.tree import splits as splits

@@ -1,9 +1,10 @@
-"""The two norms that exact searches minimise: finding the nearest point, and bounding it."""
+"""The norms that exact searches minimise: finding the nearest point, and bounding it."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import daqp
@@ -11,6 +12,7 @@ import numpy as np
 
 from cfopt._typing import Array
 from cfopt.exact.geometry.highs import Optimum, solve_program
+from cfopt.exact.geometry.support import Support
 from cfopt.exact.geometry.system import System
 
 #: How far, at most, a solver's answer may break a limit: rows have norm 1.
@@ -25,6 +27,13 @@ _OPEN = 1e30
 _USUAL = (1e-2, 1e2)
 
 
+@dataclass(frozen=True)
+class Refutation:
+    """Multipliers of rows, `(k,)`, that show a clash."""
+
+    multipliers: Array
+
+
 class Norm(ABC):
     """What a change u costs."""
 
@@ -36,22 +45,62 @@ class Norm(ABC):
         """The cost of a change."""
 
     @abstractmethod
-    def to_half_spaces(self, excess: Array, normals: Array) -> Array:
-        """The cost of reaching each half-space `g @ u <= -excess`: `(D,), (D, p) -> (D,)`."""
+    def dual(self, normals: Array) -> Array:
+        """The most that `g @ u` can be over all u of length 1: `(..., p) -> (...)`."""
 
     @abstractmethod
-    def attempts(self, system: System) -> Iterator[Optimum | None]:
-        """What each solver in turn takes to be the cheapest change."""
+    def steepest(self, normals: Array) -> Array:
+        """The u of length 1 at which that is reached, 0 where g is: `(..., p) -> (..., p)`."""
+
+    #: The k of `(sum_j |u_j|^k)^(1/k)`.
+    order: float
+
+    def at_distance(self, distance: float, size: int) -> float:
+        """The least cost of a change of `size` entries that is as long as this in Euclid's norm."""
+        return float((distance * Euclidean().least_ratio(self, size)) ** self.power)
+
+    def least_ratio(self, other: Norm, size: int) -> float:
+        """The least length in another norm of what has length 1 in this one.
+
+        `size^(1/k - 1/j)` for orders j < k of this and the other norm, else 1.
+        """
+        return float(min(1.0, size ** (1 / other.order - 1 / self.order)))
+
+    def within(self, normals: Array, support: Support) -> Array:
+        """The same as `dual`, or more, where only some entries of u may differ from 0."""
+        return self.dual(normals)
+
+    def to_half_spaces(
+        self, excess: Array, normals: Array, support: Support | None = None
+    ) -> Array:
+        """What it costs at least to reach half-spaces `g @ u <= -excess`: `(D,), (D, p) -> (D,)`.
+
+        `(excess / |g|_dual)^power` where it is > 0: exactly that, unless only some entries may
+        change.
+        """
+        steepness = self.dual(normals) if support is None else self.within(normals, support)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            cost = (excess / steepness) ** self.power
+        return np.where(excess > 0, cost, 0.0)
+
+    @abstractmethod
+    def attempts(self, system: System) -> Iterator[Optimum | Refutation | None]:
+        """What each solver in turn takes to be the cheapest change, or to refute that it exists."""
 
     @abstractmethod
     def bound(self, system: System, multipliers: Array) -> float:
         """A lower bound on the cost of every solution, for any multipliers."""
 
-    def nearest(self, system: System) -> tuple[Optimum, float] | None:
+    def stretch(self, system: System, multipliers: Array) -> tuple[Array, float]:
+        """Multipliers that prove more where only some entries may change, and what they prove."""
+        return multipliers, self.bound(system, multipliers)
+
+    def nearest(self, system: System) -> tuple[Optimum, float] | Refutation | None:
         """The cheapest solution of a system, and the bound that its multipliers prove.
 
-        None if there is none, or no solver finds it. An answer that is not proved by its own
-        multipliers gives way to that of another solver.
+        A refutation, if a solver comes upon one that is sound; None if there is no solution, or no
+        solver finds it. An answer that is not proved by its own multipliers gives way to that of
+        another solver.
         """
         best: tuple[Optimum, float] | None = None
         # Solvers have absolute tolerances: a problem of about size 1 suits them.
@@ -62,12 +111,17 @@ class Norm(ABC):
             for found in self.attempts(small):
                 if found is None or len(found.multipliers) != len(system.matrix):
                     continue
+                if isinstance(found, Refutation):
+                    if np.isfinite(found.multipliers).all() and system.refutes(found.multipliers):
+                        return found
+                    continue
                 size = max(1.0, float(np.abs(found.values).max(initial=0.0)))
                 if not small.breach(found.values) <= _BREACH * size:
                     continue  # or not a number
                 multipliers = found.multipliers * unit ** (self.power - 1)
                 answer = Optimum(found.values * unit, multipliers)
-                cost, bound = self(answer.values), self.bound(system, multipliers)
+                multipliers, bound = self.stretch(system, multipliers)
+                answer, cost = replace(answer, multipliers=multipliers), self(answer.values)
                 if cost - bound <= _GAP * cost:
                     return answer, bound
                 if best is None or cost < self(best[0].values):
@@ -79,18 +133,29 @@ class Euclidean(Norm):
     """`|u|^2`."""
 
     power = 2
+    order = 2.0
 
     def __call__(self, u: Array) -> float:
         """`|u|^2`."""
         return float(u @ u)
 
-    def to_half_spaces(self, excess: Array, normals: Array) -> Array:
-        """`excess^2 / |g|^2` where it is > 0."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            cost = np.square(excess) / np.square(normals).sum(axis=-1)
-        return np.where(excess > 0, cost, 0.0)
+    def dual(self, normals: Array) -> Array:
+        """`|g|`."""
+        length: Array = np.sqrt(np.square(normals).sum(axis=-1))
+        return length
 
-    def attempts(self, system: System) -> Iterator[Optimum | None]:
+    def steepest(self, normals: Array) -> Array:
+        """`g / |g|`."""
+        length = self.dual(normals)[..., None]
+        unit: Array = np.divide(normals, length, where=length > 0, out=np.zeros_like(normals))
+        return unit
+
+    def within(self, normals: Array, support: Support) -> Array:
+        """With the steepest entries that may change."""
+        length: Array = np.sqrt(support.largest_sums(np.square(normals)))
+        return length
+
+    def attempts(self, system: System) -> Iterator[Optimum | Refutation | None]:
         """By DAQP, the fastest and most exact of those in `benchmarks/qp.py`; else by HiGHS."""
         yield _by_daqp(system)
         curvature, costs = np.full(len(system.lower), 2.0), np.zeros(len(system.lower))
@@ -100,11 +165,8 @@ class Euclidean(Norm):
     def bound(self, system: System, multipliers: Array) -> float:
         """`min u^2 + g u` over the box, less c."""
         g, c = system.combine(multipliers)
-        if system.leeway is None and system.plain:
-            return -0.25 * float(g @ g) - c
         if system.leeway is None:
-            u = np.clip(-g / 2, system.lower, system.upper)
-            return float((u * u + g * u).sum() - c)
+            return self._without_leeway(system, g, c)
         growth, constant = system.spare(multipliers)
         # To either side of 0, `u^2 + g u - growth |u|` is a parabola.
         sides = (
@@ -115,26 +177,64 @@ class Euclidean(Norm):
         for slope, lower, upper in sides:
             u = np.clip(-slope / 2, lower, upper)
             least = np.where(lower <= upper, np.minimum(least, u * u + slope * u), least)
-        return float(least.sum() - c - constant)
+        return system.total(least) - c - constant
+
+    @staticmethod
+    def _without_leeway(system: System, g: Array, c: float) -> float:
+        if system.plain and system.support is None:
+            return -0.25 * float(g @ g) - c
+        u = np.minimum(np.maximum(-0.5 * g, system.lower), system.upper)
+        return system.total(u * (u + g)) - c
+
+    def stretch(self, system: System, multipliers: Array) -> tuple[Array, float]:
+        """Scaled by the best factor without bounds: `t g u + u^2` is `-t^2 g^2 / 4` at the least.
+
+        Over the entries that may change that is `-t^2 G - t c`, the most at `t = -c / (2 G)`.
+        """
+        if system.support is None or system.leeway is not None:
+            return multipliers, self.bound(system, multipliers)
+        g, c = system.combine(multipliers)
+        bound = self._without_leeway(system, g, c)
+        gain = -system.total(-0.25 * g * g)
+        if not (c < 0 and 0 < gain < np.inf):
+            return multipliers, bound
+        factor = -c / (2 * gain)
+        other = self._without_leeway(system, factor * g, factor * c)
+        return (factor * multipliers, other) if other > bound else (multipliers, bound)
 
 
 class Taxicab(Norm):
     """`|u|_1`."""
 
     power = 1
+    order = 1.0
 
     def __call__(self, u: Array) -> float:
         """`|u|_1`."""
         return float(np.abs(u).sum())
 
-    def to_half_spaces(self, excess: Array, normals: Array) -> Array:
-        """`excess / max |g|` where it is > 0."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            cost = excess / np.abs(normals).max(axis=-1, initial=0.0)
-        return np.where(excess > 0, cost, 0.0)
+    def dual(self, normals: Array) -> Array:
+        """`max |g_j|`."""
+        largest: Array = np.abs(normals).max(axis=-1, initial=0.0)
+        return largest
 
-    def attempts(self, system: System) -> Iterator[Optimum | None]:
-        """By HiGHS, with u split into what it adds and what it takes away."""
+    def steepest(self, normals: Array) -> Array:
+        """One entry alone, that of the largest `|g_j|`."""
+        best = np.abs(normals).argmax(axis=-1)[..., None]
+        unit: Array = np.zeros_like(normals)
+        signs = np.sign(np.take_along_axis(normals, best, axis=-1))
+        np.put_along_axis(unit, best, signs, axis=-1)
+        return unit
+
+    def attempts(self, system: System) -> Iterator[Optimum | Refutation | None]:
+        """By HiGHS, with u split into what it adds and what it takes away.
+
+        Where it is one case of many, DAQP is asked first whether there is anything.
+        """
+        if system.support is not None:
+            clash = _by_daqp(system)
+            if isinstance(clash, Refutation):
+                yield clash
         size = len(system.lower)
         rows = (system.row_lower, system.row_upper)
         least = np.concatenate([system.lower, -system.upper]).clip(min=0.0)
@@ -154,33 +254,106 @@ class Taxicab(Norm):
         for end in (system.lower, system.upper):
             ends.append(np.where(np.isfinite(end), end, ends[0]))
         parts = [np.abs(u) + (g * u - growth * np.abs(u)) / steepest for u in ends]
-        return float(np.min(parts, axis=0).sum() - (c + constant) / steepest)
+        return system.total(np.min(parts, axis=0)) - (c + constant) / steepest
 
 
-def _by_daqp(system: System) -> Optimum | None:
+class Largest(Norm):
+    """`max |u_j|`."""
+
+    power = 1
+    order = np.inf
+
+    def __call__(self, u: Array) -> float:
+        """`max |u_j|`."""
+        return float(np.abs(u).max(initial=0.0))
+
+    def dual(self, normals: Array) -> Array:
+        """`|g|_1`."""
+        total: Array = np.abs(normals).sum(axis=-1)
+        return total
+
+    def within(self, normals: Array, support: Support) -> Array:
+        """With the steepest entries that may change."""
+        return support.largest_sums(np.abs(normals))
+
+    def steepest(self, normals: Array) -> Array:
+        """All entries at once, each with its sign."""
+        signs: Array = np.sign(normals)
+        return signs
+
+    def attempts(self, system: System) -> Iterator[Optimum | Refutation | None]:
+        """By HiGHS, with one more variable t, and `-t <= u_j <= t`."""
+        size, count = len(system.lower), len(system.matrix)
+        unit, column, endless = np.eye(size), np.ones((size, 1)), np.full(size, np.inf)
+        matrix = np.block([[system.matrix, np.zeros((count, 1))], [unit, -column], [unit, column]])
+        found = solve_program(
+            np.append(np.zeros(size), 1.0),
+            matrix,
+            np.concatenate([system.row_lower, -endless, np.zeros(size)]),
+            np.concatenate([system.row_upper, np.zeros(size), endless]),
+            np.append(system.lower, 0.0),
+            np.append(system.upper, np.inf),
+        )
+        if found is not None:
+            yield Optimum(found.values[:size], found.multipliers[:count])
+
+    def bound(self, system: System, multipliers: Array) -> float:
+        """`min t + g u` over the box and `|u_j| <= t`, less c, with multipliers small enough.
+
+        For each t the entries of u are chosen one by one, and what they add is linear in t between
+        the ends of the box: the least value is at one of these.
+        """
+        g, c = system.combine(multipliers)
+        growth, constant = system.spare(multipliers)
+        falls = np.maximum(
+            np.where(np.isinf(system.lower), g + growth, 0.0),
+            np.where(np.isinf(system.upper), growth - g, 0.0),
+        )
+        steepest = max(1.0, float(falls.sum()))
+        nearest = np.clip(0.0, system.lower, system.upper)
+        ends = np.abs(np.concatenate([nearest, system.lower, system.upper]))
+        first = np.abs(nearest).max(initial=0.0)
+        least = np.inf
+        for t in np.unique(ends[np.isfinite(ends) & (ends >= first)]):
+            corners = (np.clip(system.lower, -t, t), nearest, np.clip(system.upper, -t, t))
+            parts = [(g * u - growth * np.abs(u)) / steepest for u in corners]
+            least = min(least, float(t) + system.total(np.min(parts, axis=0)))
+        return least - (c + constant) / steepest
+
+
+def _by_daqp(system: System) -> Optimum | Refutation:
     if system.plain:
         return _within_span(system)
     free = system.lower < system.upper
     held = np.where(free, 0.0, system.lower)
     size, count = int(free.sum()), len(system.matrix)
-    if size == 0:
-        return Optimum(held, np.zeros(count))
     taken = system.matrix @ held
+    if size == 0:
+        over, under = taken - system.row_upper, system.row_lower - taken
+        worst = np.where(np.maximum(over, under) > 0, np.where(over > under, 1.0, -1.0), 0.0)
+        first = np.arange(count) == np.maximum(over, under).argmax() if count else worst
+        return Refutation(worst * first) if worst.any() else Optimum(held, np.zeros(count))
     upper = np.concatenate([system.upper[free], system.row_upper - taken])
     lower = np.concatenate([system.lower[free], system.row_lower - taken])
+    matrix = np.ascontiguousarray(system.matrix[:, free])
     u, _, flag, info = daqp.solve(
-        *_objective(size),
-        np.ascontiguousarray(system.matrix[:, free]),
-        np.clip(upper, -_OPEN, _OPEN),
-        np.clip(lower, -_OPEN, _OPEN),
+        *_objective(size), matrix, np.clip(upper, -_OPEN, _OPEN), np.clip(lower, -_OPEN, _OPEN)
     )
     if flag <= 0:
-        return None
+        return _clash_of(matrix, np.asarray(info["lam"])[size:])
     held[free] = u
     return Optimum(held, np.asarray(info["lam"])[size:])
 
 
-def _within_span(system: System) -> Optimum | None:
+def _clash_of(matrix: Array, weights: Array) -> Refutation:
+    """Where DAQP finds nothing, its weights are of rows of norm 1, and their sum vanishes."""
+    norm = np.sqrt(np.square(matrix).sum(axis=1))
+    if len(weights) == len(norm):
+        weights = np.divide(weights, norm, where=norm > 0, out=weights.copy())
+    return Refutation(weights)
+
+
+def _within_span(system: System) -> Optimum | Refutation:
     """Without bounds the nearest point is a combination of the normals, of which there are few."""
     matrix, basis = system.matrix, None
     if matrix.shape[1] > _WIDE:
@@ -188,7 +361,7 @@ def _within_span(system: System) -> Optimum | None:
         matrix = np.ascontiguousarray(matrix @ basis)
     u, _, flag, info = daqp.solve(*_objective(matrix.shape[1]), matrix, system.rows[1])
     if flag <= 0:
-        return None
+        return _clash_of(matrix, np.asarray(info["lam"]))
     return Optimum(u if basis is None else basis @ u, np.asarray(info["lam"]))
 
 

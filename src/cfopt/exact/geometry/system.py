@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cfopt._typing import Array
 from cfopt.exact.geometry.highs import solve_program
+from cfopt.exact.geometry.support import Support
 
 #: How exactly sums of products are known, as a fraction of their terms.
 _ROUNDING = 1e-13
@@ -36,6 +39,11 @@ class HalfSpaces:
     doubt: Array
     grain: Array
 
+    @classmethod
+    def interleaved(cls, parts: Sequence[HalfSpaces]) -> HalfSpaces:
+        """The first of each part, then the second of each, and so on."""
+        return cls(*_interleave(parts))
+
 
 @dataclass(frozen=True)
 class Leeway:
@@ -48,6 +56,11 @@ class Leeway:
 
     constant: Array
     growth: Array
+
+    @classmethod
+    def interleaved(cls, parts: Sequence[Leeway]) -> Leeway:
+        """The first of each part, then the second of each, and so on."""
+        return cls(*_interleave(parts))
 
 
 @dataclass(frozen=True)
@@ -63,6 +76,7 @@ class System:
         rows: row_lower, row_upper, and rounding, doubt and grain as in `HalfSpaces`, `(5, k)`.
         plain: whether there are half-spaces only: no bounds, no lower limits.
         leeway: the most by which rows may be broken all the same, if at all.
+        support: which entries of u may differ from 0 together, if that is limited.
     """
 
     lower: Array
@@ -71,6 +85,7 @@ class System:
     rows: Array
     plain: bool
     leeway: Leeway | None = None
+    support: Support | None = None
 
     @classmethod
     def box(cls, lower: Array, upper: Array) -> System:
@@ -105,6 +120,7 @@ class System:
             np.concatenate([self.matrix, matrix / norm[:, None]]),
             np.concatenate([self.rows, rows / norm], axis=1),
             plain,
+            support=self.support,
         )
 
     @property
@@ -149,6 +165,36 @@ class System:
         plain = plain and bool((np.isneginf(self.rows[0]) & np.isfinite(self.rows[1])).all())
         return replace(self, lower=lower, upper=upper, plain=plain)
 
+    def counting(self, support: Support) -> System:
+        """The system with limits on which entries may differ from 0, and what follows at once."""
+        system, settled = replace(self, support=support), support.settled()
+        return system.holding(settled) if settled else system
+
+    def holding(self, units: Sequence[int]) -> System:
+        """The system in which some open units of its support do not change."""
+        assert self.support is not None
+        support = self.support.holding(units)
+        if settled := support.settled():
+            units, support = [*units, *settled], support.holding(settled)
+        members = support.members(units)
+        # Where 0 is not allowed, nothing is.
+        lower = np.where(members, np.maximum(self.lower, 0.0), self.lower)
+        upper = np.where(members, np.minimum(self.upper, 0.0), self.upper)
+        plain = self.plain and not members.any()
+        return System(lower, upper, self.matrix, self.rows, plain, self.leeway, support)
+
+    def releasing(self, unit: int) -> System | None:
+        """The system in which an open unit counts as changed; None if then nothing is left."""
+        assert self.support is not None
+        support = self.support.released(unit)
+        return None if support is None else self.counting(support)
+
+    def total(self, least: Array) -> float:
+        """The sum of the least values of all entries, as far as they may change: `(p,)`."""
+        if self.support is None:
+            return float(least.sum())
+        return self.support.total(least, self._nonzero)
+
     def breach(self, u: Array) -> float:
         """By how much u breaks the worst of the limits; 0 or less if none."""
         value = self.matrix @ u
@@ -178,6 +224,12 @@ class System:
         return weight @ self.leeway.growth, float(weight @ self.leeway.constant)
 
     @cached_property
+    def _nonzero(self) -> NDArray[np.bool_] | None:
+        """Which entries cannot be 0, `(p,)`; None if all can."""
+        nonzero = (self.lower > 0) | (self.upper < 0)
+        return nonzero if nonzero.any() else None
+
+    @cached_property
     def _ends(self) -> Array:
         """The lower and upper limits of the rows, 0 where there is none, `(2, k)`."""
         return np.where(np.isfinite(self.rows[:2]), self.rows[:2], 0.0)
@@ -188,17 +240,22 @@ class System:
         With `g @ u <= c` for all solutions: where the bounds are finite, g u has a least value;
         along the others it falls by at most `|g| |u|`. 0 proves nothing.
         """
-        excess, slope, _ = self._excess(multipliers)
-        excess -= self.spare(multipliers)[1]
-        return 0.0 if excess <= 0 else np.inf if slope == 0 else excess / slope
+        return self.exclusion(multipliers)[0]
 
     def refutes(self, multipliers: Array) -> bool:
         """Whether the multipliers prove that nothing at all satisfies the system.
 
         That is, g vanishes along open ends as far as it is known.
         """
-        excess, _, vanishes = self._excess(multipliers)
-        return excess > FAR * self.spare(multipliers)[1] and vanishes
+        return self.exclusion(multipliers)[1]
+
+    def exclusion(self, multipliers: Array) -> tuple[float, bool]:
+        """Both at once: the radius, and whether nothing at all satisfies the system."""
+        excess, slope, vanishes = self._excess(multipliers)
+        constant = 0.0 if self.leeway is None else self.spare(multipliers)[1]
+        beyond = excess - constant
+        radius = 0.0 if beyond <= 0 else np.inf if slope == 0 else beyond / slope
+        return radius, excess > FAR * constant and vanishes
 
     def _excess(self, multipliers: Array) -> tuple[float, float, bool]:
         """By how much `g @ u <= c` is broken at least, and how that changes along open ends.
@@ -207,7 +264,7 @@ class System:
         """
         g, c = self.combine(multipliers)
         weight = np.abs(multipliers)
-        if self.leeway is None and self.plain:
+        if self.leeway is None and self.plain and self.support is None:
             # Nothing is closed, and nothing grows.
             noise = float(weight @ (_ROUNDING * np.abs(self.rows[1]) + self.rows[3]))
             vanishes = bool((np.abs(g) <= weight @ (self.rows[4] + _ROUNDING)).all())
@@ -216,15 +273,16 @@ class System:
         falls = [g + growth, growth - g]  # how fast `g u - growth |u|` falls below and above 0
         ends = [self.lower, self.upper]
         least, slope = np.full_like(g, np.inf), np.zeros_like(g)
-        nearest = np.clip(0.0, self.lower, self.upper)
+        nearest = np.minimum(np.maximum(0.0, self.lower), self.upper)
         for fall, end in zip(falls, ends, strict=True):
-            closed = np.where(np.isfinite(end), end, nearest)
+            finite = np.isfinite(end)
+            closed = np.where(finite, end, nearest)
             least = np.minimum(least, g * closed - growth * np.abs(closed))
-            slope = np.maximum(slope, np.where(np.isfinite(end), 0.0, fall))
+            slope = np.maximum(slope, np.where(finite, 0.0, fall))
         # Rounding must not pass for an excess.
         limits = np.abs(self._ends).max(axis=0)
         noise = weight @ (_ROUNDING * limits + self.rows[3]) + _ROUNDING * np.abs(least).sum()
-        excess = float(least.sum() - c - noise)
+        excess = self.total(least) - c - float(noise)
         open_ended = ~np.isfinite(np.where(g > 0, self.lower, self.upper))
         vanishes = bool((np.abs(g[open_ended]) <= weight @ (self.rows[4] + _ROUNDING)).all())
         return excess, float(np.sqrt(slope @ slope)), vanishes
@@ -273,6 +331,13 @@ class System:
         multipliers[finite[1]] += np.minimum(solved.multipliers[count:], 0.0)
         multipliers[np.abs(multipliers) < 1e-9 * np.abs(multipliers).max(initial=0.0)] = 0.0
         return multipliers if self.refutes(multipliers) else None
+
+
+def _interleave(parts: Sequence[HalfSpaces] | Sequence[Leeway]) -> list[Array]:
+    """The fields of parts that have as many rows each, row by row."""
+    names = [one.name for one in fields(parts[0])]
+    joined = [np.stack([getattr(part, name) for part in parts], axis=1) for name in names]
+    return [values.reshape(-1, *values.shape[2:]) for values in joined]
 
 
 def _lengths(matrix: Array) -> Array:

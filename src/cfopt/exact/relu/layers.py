@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from cfopt._typing import Array
 from cfopt.engine.task import Task
 from cfopt.exact.affine import Affine, is_affine
+from cfopt.exact.positive import Positive, unaltered
 from cfopt.exact.relu.relaxation import Network
 from cfopt.pipeline import Adapted
 
@@ -68,9 +69,11 @@ def _modules(predictor: object) -> list[nn.Module] | None:
     """The modules of a chain in their order; None if there is anything else among them."""
     if isinstance(predictor, Adapted):
         return _modules(predictor.translation)
+    if isinstance(predictor, Positive):
+        return _modules(predictor.predictor)
     if not isinstance(predictor, nn.Module) or isinstance(predictor, Affine):
         return None
-    if "forward" in vars(predictor) or predictor._forward_hooks or predictor._forward_pre_hooks:
+    if not unaltered(predictor):
         return None
     if type(predictor) is nn.Sequential:
         chain: list[nn.Module] = []

@@ -135,10 +135,13 @@ class ReluProof(Certificate[ReluTask]):
         """The task as a network of changes."""
         return None if ReluTask.refusal(task) else ReluTask(task)
 
-    def bound(self, model: ReluTask, row: int) -> float:
-        """The least bound of any case, computed again; inf if there is no explanation in any."""
+    def bound(self, model: ReluTask, row: int, some: Array | None = None) -> float:
+        """The least bound of any case, computed again; inf if there is no explanation in any.
+
+        `some` is the decision that is enough, where the proof is about that one alone.
+        """
         if not self.nodes or not all(
-            model.multiples(cut.quantifier) and not cut.ray and cut.belongs(model, row)
+            model.multiples(cut.quantifier) and not cut.ray and cut.belongs(model, row, some)
             for cut in self.cuts
         ):
             return 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -26,6 +27,8 @@ from cfopt.question.quantifier import Quantifier
 
 #: How many entries a layer may have: networks are held as dense matrices.
 _WIDEST = 2000
+#: How many decisions are looked at one by one, where one of them is enough.
+_LISTED = 1000
 
 
 class ReluTask(ExactTask):
@@ -44,20 +47,39 @@ class ReluTask(ExactTask):
         """Why a task cannot be treated exactly, or ""."""
         if task.space.latent is not None:
             return "codes are searched, not contexts"
+        if task.variation is not None:
+            return "answers have to stand up to something, which is served for affine predictors"
         reason = refusal_of(task.predictor) or ExactTask.limitation(task)
         if reason:
             return reason
+        if task.space.proximity.power is None:
+            return "the proximity needs to be L2 or L1"
         widest = max(layer_sizes(task))
         if widest > _WIDEST:
             return f"a layer has {widest} entries, more than {_WIDEST}"
-        if Quantifier.SOME in task.rules.criterion.multiples:
-            return "its criterion asks for some decision, not for every one"
+        multiples, problem = task.rules.criterion.multiples, task.rules.problem
+        if Quantifier.SOME not in multiples:
+            return ""
+        if Quantifier.EVERY in multiples:
+            return "its criterion asks for some decision and for every one"
+        if problem.decisions(_LISTED) is None:
+            return (
+                "its criterion asks for some decision, and those of "
+                f"{type(problem).__name__} are more than {_LISTED} or cannot be listed"
+            )
         return ""
 
     @property
     def quantifier(self) -> Quantifier:
         """The role in which decisions become cuts."""
-        return Quantifier.EVERY if self.multiples(Quantifier.EVERY) else Quantifier.GIVEN
+        found = (one for one in (Quantifier.EVERY, Quantifier.SOME) if self.multiples(one))
+        return next(found, Quantifier.GIVEN)
+
+    @cached_property
+    def listed(self) -> Array | None:
+        """All decisions, `(D, m)`, where those are few and one of them is enough."""
+        found = self.rules.problem.decisions(_LISTED)
+        return None if found is None else found.numpy()
 
     def network(self, row: int) -> Network:
         """Prices as a function of a row's change."""

@@ -16,6 +16,7 @@
     rank: (task) => ranks.indexOf(task.dataset.status),
     distance: (task) => known(task.dataset.distance),
     asked: (task) => cell(task, "asked") || null,
+    decided: (task) => cell(task, "decided") || null,
     largest: (task) => known(task.dataset.largest),
     rating: (task) => (cell(task, "rating") ? ratings.indexOf(cell(task, "rating")) : null),
   };
@@ -42,12 +43,43 @@
   };
   for (const head of heads) head.addEventListener("click", () => sort(head));
 
+  // The body of a task is made when it is first opened.
+  const dialog = document.getElementById("large");
+  const enlarge = (picture) => {
+    dialog.querySelector("svg")?.remove();
+    dialog.append(picture.cloneNode(true));
+    dialog.showModal();
+  };
+  const fill = (task) => {
+    const kept = task.querySelector("noscript");
+    if (!kept) return;
+    const body = new DOMParser().parseFromString(kept.textContent, "text/html").querySelector(".body");
+    kept.replaceWith(document.importNode(body, true));
+    for (const figure of task.querySelectorAll(".pictures figure")) {
+      const picture = figure.querySelector("svg");
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "zoom";
+      button.setAttribute("aria-label", `Enlarge: ${figure.querySelector("figcaption").textContent}`);
+      picture.replaceWith(button);
+      button.append(picture);
+      button.addEventListener("click", () => enlarge(picture));
+    }
+  };
+  const open = (task, yes = true) => {
+    if (yes) fill(task);
+    task.open = yes;
+  };
+  for (const task of tasks) task.addEventListener("toggle", () => task.open && fill(task));
+
   const chips = [...document.querySelectorAll("[data-status].chip")];
+  // The words of a task, also of one that was never opened: its body is then still text.
   const texts = new Map();
   const text = (task) => {
     if (!texts.has(task)) {
-      const parts = [...task.querySelectorAll("h3, .asked, .largest, .question, .answer, .changes th, .notes")];
-      texts.set(task, parts.map((part) => part.textContent).join(" ").toLowerCase());
+      const said = (task.querySelector("noscript")?.textContent ?? task.querySelector(".body")?.textContent ?? "");
+      const shown = task.querySelector("summary").textContent;
+      texts.set(task, `${shown} ${said.replace(/<svg[^]*?<\/svg>|<[^>]*>/g, " ")}`.toLowerCase());
     }
     return texts.get(task);
   };
@@ -74,8 +106,8 @@
   }
   words.addEventListener("input", filter);
 
-  const setOpen = (open) => {
-    for (const task of tasks) if (!task.hidden) task.open = open;
+  const setOpen = (yes) => {
+    for (const task of tasks) if (!task.hidden) open(task, yes);
   };
   document.getElementById("open-all").addEventListener("click", () => setOpen(true));
   document.getElementById("close-all").addEventListener("click", () => setOpen(false));
@@ -84,19 +116,22 @@
     const task = document.getElementById(location.hash.slice(1));
     if (task?.matches(".task")) {
       task.hidden = false;
-      task.open = true;
+      open(task);
       task.scrollIntoView();
     }
   };
   addEventListener("hashchange", follow);
   follow();
-  if (tasks.length === 1) tasks[0].open = true;
+  if (tasks.length === 1) open(tasks[0]);
 
-  // Paper has no buttons: all that is shown is printed open, then as it was.
+  // Paper has no buttons: a few tasks are printed open, then as they were. Of many the lines are
+  // printed, and in full only those that a reader has opened.
+  const FEW = 25;
   let closed = [];
   addEventListener("beforeprint", () => {
-    closed = tasks.filter((task) => !task.open && !task.hidden);
-    for (const task of closed) task.open = true;
+    const shown = tasks.filter((task) => !task.hidden);
+    closed = shown.length <= FEW ? shown.filter((task) => !task.open) : [];
+    for (const task of closed) open(task);
   });
   addEventListener("afterprint", () => {
     for (const task of closed) task.open = false;

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cfopt._typing import Indices
-from cfopt.search.trust_region.climb import Here, Outcome, StepPlan
+from cfopt.search.trust_region.climb import Outcome, Positions, StepPlan
 from cfopt.search.trust_region.evaluator import Bundle, Evaluator
 from cfopt.search.trust_region.step import (
     ELASTIC,
@@ -41,7 +41,7 @@ class BundleModel:
         """Keep further decisions."""
         return self._bundle.add(rows, outcome.there.rival)
 
-    def plan(self, rows: Indices, here: Here) -> StepPlan:
+    def plan(self, rows: Indices, here: Positions) -> StepPlan:
         """Linearise, then solve a step problem for each row; a few where one decision suffices."""
         value, normals = self._evaluator.linearise(rows, here.at, self._bundle)
         limits = np.einsum("rkp,rp->rk", normals, here.at) - value

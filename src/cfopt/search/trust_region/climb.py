@@ -26,7 +26,7 @@ _CAUTION = 30.0
 _ABOVE = 1.5
 
 
-class Here(NamedTuple):
+class Positions(NamedTuple):
     """Where climbs are, one row each.
 
     Arguments:
@@ -107,7 +107,7 @@ class Outcome(NamedTuple):
 class Model(Protocol):
     """What climbs know of their task near their points."""
 
-    def plan(self, rows: Indices, here: Here) -> StepPlan:
+    def plan(self, rows: Indices, here: Positions) -> StepPlan:
         """Where to go from here, for some rows."""
 
     def learn(self, rows: Indices, outcome: Outcome) -> NDArray[np.bool_]:
@@ -177,7 +177,9 @@ class Climb:
         self.steps[rows] += 1
         known = self.evaluator.found[rows]
         radius, at = self._radius[rows], self._at[rows]
-        plan = self.model.plan(rows, Here(at, self._loss[rows], radius, self._one_suffices[rows]))
+        plan = self.model.plan(
+            rows, Positions(at, self._loss[rows], radius, self._one_suffices[rows])
+        )
         there = self.evaluator.look(rows, plan.target)
         needed = np.where(known, _ABOVE * plan.price, 0.0)
         self._penalty[rows] = np.maximum(self._penalty[rows], needed)

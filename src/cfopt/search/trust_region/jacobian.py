@@ -59,7 +59,8 @@ def _linearise(task: Task, z: Tensor) -> Linearised:
     count, size = z.shape
     moves = _DELTA * torch.eye(size + 1, size, dtype=z.dtype, device=z.device).roll(1, 0)
     moves[0] = 0.0
-    x = task.space.context((z[:, None] + moves).flatten(0, 1))
+    rows = task.row_numbers.repeat_interleave(size + 1)
+    x = task.space.latent[rows].decode((z[:, None] + moves).flatten(0, 1))
     prices = task.prices(x).double().view(count, size + 1, -1)
     x = x.flatten(1).view(count, size + 1, -1)
     here, by_entry = x[:, 0].view_as(task.space.origin), (x[:, 1:] - x[:, :1]) / _DELTA

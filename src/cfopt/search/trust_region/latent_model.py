@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from cfopt._typing import Array, Indices
 from cfopt.engine.rules import Rules
-from cfopt.search.trust_region.climb import Here, Outcome, StepPlan
+from cfopt.search.trust_region.climb import Outcome, Positions, StepPlan
 from cfopt.search.trust_region.evaluator import (
     Bundle,
     Evaluator,
@@ -60,7 +60,7 @@ class LatentModel:
         self.surrogate.learn(rows, outcome)
         return self._bundle.add(rows, outcome.there.rival)
 
-    def plan(self, rows: Indices, here: Here) -> StepPlan:
+    def plan(self, rows: Indices, here: Positions) -> StepPlan:
         """The best steps of surrogates that are true where it counts: at the cuts that bind.
 
         Refreshed, a surrogate may find that others bind, whose slopes are then asked for in turn.
@@ -88,7 +88,9 @@ class LatentModel:
         plan.fresh[:] = surrogate.fresh[rows]
         return plan
 
-    def _solve(self, which: Indices, rows: Indices, here: Here, plan: StepPlan) -> dict[int, Array]:
+    def _solve(
+        self, which: Indices, rows: Indices, here: Positions, plan: StepPlan
+    ) -> dict[int, Array]:
         """Solve the linearised task for some rows of a plan; the cuts that bind, `(c, m)` each."""
         state = self.surrogate.state
         binding: dict[int, Array] = {}
@@ -114,7 +116,7 @@ class LatentModel:
         self._evaluator.solves[rows] += 1
         return self._bundle.add(rows, solved.decisions)
 
-    def _step(self, i: int, row: int, here: Here, plan: StepPlan) -> Array:
+    def _step(self, i: int, row: int, here: Positions, plan: StepPlan) -> Array:
         """Plan the step of one row with the decisions kept so far; the cuts that bind, `(c, m)`."""
         state, unit = self.surrogate.state, self._evaluator.unit[row]
         decisions = self._bundle.of(row)

@@ -54,9 +54,9 @@ class LatentReference(Search):
         run, step = LatentRun(task, self.max_steps, self.radius), 0
         if len(known):
             with torch.no_grad():
-                encode = task.space.latent.model.encode
-                codes = torch.cat([encode(part) for part in torch.split(known, _AT_ONCE)])
-                decoded = torch.cat([task.space.context(z) for z in torch.split(codes, _AT_ONCE)])
+                model = task.space.latent.model
+                codes = torch.cat([model.encode(part) for part in torch.split(known, _AT_ONCE)])
+                decoded = torch.cat([model.decode(z) for z in torch.split(codes, _AT_ONCE)])
             raw, remade = JudgedReferences(task, known), JudgedReferences(task, decoded)
             best = [_best(task[row[None]], raw, remade)[: self.starts] for row in run.every]
             climbs = run.climb(run.every, codes[torch.stack(best)])

@@ -47,6 +47,8 @@ export const pipeline = (name) => call("GET", at(name));
 export const stored = (name, row) => call("GET", `${at(name)}/contexts/${row}`);
 export const thumbnails = (name) => `${at(name)}/thumbnails`;
 export const decide = (name, context) => call("POST", "/api/decide", { pipeline: name, context });
+/** The same, and in `unlike` whether the image is of another kind than those the model knows. */
+export const judge = (name, context) => call("POST", "/api/decide", { pipeline: name, context, familiar: true });
 export const explain = (request) => call("POST", "/api/explain", request);
 export const task = (id) => call("GET", `/api/tasks/${encodeURIComponent(id)}`);
 export const cancel = (id) => call("DELETE", `/api/tasks/${encodeURIComponent(id)}`);

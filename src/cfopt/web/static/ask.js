@@ -1,6 +1,7 @@
 // The question in plain words, the button that asks it, and how the search is going.
 
 import { el, usable } from "./dom.js";
+import { Terms } from "./terms.js";
 import { counted, seconds } from "./words.js";
 
 export class Ask {
@@ -15,12 +16,14 @@ export class Ask {
     this.button = el("button", { type: "submit", class: "primary" }, "Explain");
     this.why = el("p", { class: "small why", id: `${host.id}-why` });
     this.button.setAttribute("aria-describedby", this.why.id);
-    this.naive = el("input", { type: "checkbox" });
+    this.naive = el("input", { type: "checkbox", onchange: () => this.on.change() });
     const beside = el("span", {}, "Also show the naive answer: the nearest pixels, plausible or not");
     this.naiveRow = el("label", { class: "check" }, this.naive, beside);
     this.kinds = el("div", { class: "kinds", role: "radiogroup", "aria-label": "Question" });
-    this.knobs = el("div", {});
-    this.form = el("form", { novalidate: true }, this.kinds, this.knobs, this.naiveRow);
+    this.sliderRows = el("div", {});
+    this.terms = new Terms(() => this.on.change());
+    const parts = [this.kinds, this.sliderRows, this.terms.host, this.naiveRow];
+    this.form = el("form", { novalidate: true }, parts);
     this.go = el("div", { class: "go" }, this.button, this.why);
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -35,10 +38,12 @@ export class Ask {
   }
 
   /** The questions that a pipeline can be asked, and options that fit it. */
-  suit({ questions, plausible }) {
+  suit(pipeline) {
+    const { questions, plausible } = pipeline;
+    this.terms.suit(pipeline);
     const kept = this.kind ?? questions[0].kind;
     this.questions = new Map(questions.map((one) => [one.kind, one]));
-    this.sliders = new Map(questions.map(({ kind, knobs }) => [kind, knobs.map((knob) => new Slider(knob))]));
+    this.sliders = new Map(questions.map(({ kind, sliders }) => [kind, sliders.map((one) => new Slider(one))]));
     const choice = ({ kind, title, more }) => {
       const radio = { type: "radio", name: this.name, value: kind, checked: kind === kept };
       const input = el("input", { ...radio, onchange: () => this.#chosen() });
@@ -51,6 +56,13 @@ export class Ask {
 
   get kind() {
     return this.kinds.querySelector("input:checked")?.value;
+  }
+
+  /** Choose the first question about an alternative, and return its words. */
+  contrast() {
+    const { kind, title } = [...this.questions.values()].find(({ contrasts }) => contrasts);
+    this.question = { kind };
+    return title;
   }
 
   /** Whether the question is about an alternative. */
@@ -72,6 +84,21 @@ export class Ask {
       if (asked[slider.name] !== undefined) slider.fraction = asked[slider.name];
     }
     this.#chosen();
+  }
+
+  /** The question as an address holds it. */
+  get state() {
+    const { kind, ...sliders } = this.question;
+    const given = Object.entries(sliders).map(([name, value]) => [`q.${name}`, value]);
+    return { kind, ...Object.fromEntries(given), ...this.terms.state, beside: this.naive.checked && !this.naiveRow.hidden ? 1 : "" };
+  }
+
+  set state({ kind, beside, ...rest }) {
+    this.naive.checked = Boolean(beside);
+    this.terms.state = rest;
+    if (!this.questions.has(kind)) return;
+    const sliders = Object.entries(rest).filter(([name]) => name.startsWith("q."));
+    this.question = { kind, ...Object.fromEntries(sliders.map(([name, text]) => [name.slice(2), Number(text)])) };
   }
 
   /** Whether it can be asked; if not, why. */
@@ -104,7 +131,7 @@ export class Ask {
   }
 
   #chosen() {
-    this.knobs.replaceChildren(...this.sliders.get(this.kind).map((one) => one.host));
+    this.sliderRows.replaceChildren(...this.sliders.get(this.kind).map((one) => one.host));
     this.on.change();
   }
 }
@@ -113,11 +140,11 @@ export class Ask {
 class Slider {
   constructor({ name, before, after, low, high, step, usual }) {
     Object.assign(this, { name, low, high, step });
-    const range = { type: "range", min: low, max: high, step, value: usual, oninput: () => this.#told() };
+    const range = { type: "range", min: low, max: high, step, value: usual, oninput: () => this.#show() };
     this.input = el("input", { ...range, "aria-label": `${before} this much ${after}, in percent` });
     this.output = el("output", {});
     this.host = el("p", { class: "far" }, `${before} `, this.output, ` ${after}`, this.input);
-    this.#told();
+    this.#show();
   }
 
   get fraction() {
@@ -129,10 +156,10 @@ class Slider {
     const value = Number((100 * fraction).toPrecision(6));
     const step = value % this.step ? "any" : this.step;
     Object.assign(this.input, { min: Math.min(this.low, value), max: Math.max(this.high, value), step, value });
-    this.#told();
+    this.#show();
   }
 
-  #told() {
+  #show() {
     const { min, max, value } = this.input;
     this.output.textContent = `${value}%`;
     this.input.style.setProperty("--at", `${(100 * (value - min)) / (max - min)}%`);

@@ -78,8 +78,8 @@ export function measured(host, { rows, cols }) {
 /** The frame of a picture of a map: an SVG whose coordinates are those of the routes. */
 export function frame(grid, label, ...parts) {
   const viewBox = `0 0 ${EDGE + CELL * grid.cols + 1} ${EDGE + CELL * grid.rows + 1}`;
-  const told = label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" };
-  return svg("svg", { class: "cells", viewBox, ...told }, parts, rulers(grid));
+  const role = label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" };
+  return svg("svg", { class: "cells", viewBox, ...role }, parts, rulers(grid));
 }
 
 /** The map itself, for use in a frame. */
@@ -110,8 +110,9 @@ export class Board {
     this.pen = this.canvas.getContext("2d", { willReadFrequently: true });
     this.costs = svg("g", {});
     this.lines = svg("g", {});
+    this.marks = svg("g", {});
     this.mark = svg("rect", { class: "cursor", width: CELL, height: CELL, rx: 1 });
-    const picture = frame(grid, "", this.costs, this.lines, svg("g", {}, ends(grid)), this.mark);
+    const picture = frame(grid, "", this.costs, this.lines, this.marks, svg("g", {}, ends(grid)), this.mark);
     // Names of columns and rows lie outside the surface: there a finger still scrolls the page.
     this.surface = el("div", {
       class: "surface",
@@ -163,6 +164,19 @@ export class Board {
 
   showRoutes(lines) {
     this.lines.replaceChildren(...routeLines(lines));
+  }
+
+  /** Cells that a route should visit, in frames, and those that it should not, crossed out. */
+  showMarks(uses, avoids) {
+    const at = (cell) => [EDGE + CELL * (cell % this.grid.cols), EDGE + CELL * Math.floor(cell / this.grid.cols)];
+    const square = ([x, y]) => `M${x + 1.5} ${y + 1.5}h9v9h-9z`;
+    const cross = ([x, y]) => `M${x + 2} ${y + 2}l8 8m0 -8l-8 8`;
+    const drawn = [["uses", [...uses].map(at).map(square)], ["avoids", [...avoids].map(at).map(cross)]];
+    this.marks.replaceChildren(
+      ...drawn.flatMap(([kind, parts]) =>
+        [" rim", ""].map((rim) => svg("path", { class: `mark-${kind}${rim}`, d: parts.join("") })),
+      ),
+    );
   }
 
   moveTo(cell) {

@@ -1,7 +1,8 @@
 // The features of a context: a slider each, a lock, and the range an answer may use.
 
+import { paired, unpaired } from "./address.js";
 import { el } from "./dom.js";
-import { number } from "./words.js";
+import { capital, number } from "./words.js";
 
 const ONLY = { increase: "may only rise", decrease: "may only fall" };
 
@@ -42,13 +43,51 @@ export class Features {
     for (const { columns, lock } of this.choices) lock.checked = columns.every((k) => fixed(this.features[k]));
   }
 
-  /** The name of a feature that is outside its own range; null if there is none. */
-  get outside() {
-    const { lower, upper } = this.limits;
-    const out = this.features.find(({ name }, k) => {
-      return this.values[k] < (lower[name] ?? -Infinity) || this.values[k] > (upper[name] ?? Infinity);
+  /** Locks and ranges as an address holds them: by the numbers of the features. */
+  get state() {
+    const number = (k) => (this.rows[k].lock.checked && !this.features[k].immutable ? k : null);
+    const ends = (end, own) =>
+      paired(
+        this.rows
+          .map((row, k) => [k, row[end].value, String(row.feature[own] ?? "")])
+          .filter(([, value, usual]) => value !== usual && value !== ""),
+      );
+    const locked = this.rows.map((_, k) => number(k)).filter((k) => k !== null);
+    for (const { columns, lock } of this.choices) {
+      if (lock.checked) locked.push(...columns.filter((k) => !this.features[k].immutable));
+    }
+    return { locked: locked.join(), lower: ends("from", "lower"), upper: ends("to", "upper") };
+  }
+
+  set state({ locked = "", lower, upper }) {
+    const named = (pairs) =>
+      Object.fromEntries([...pairs].filter(([k]) => this.features[k]).map(([k, value]) => [this.features[k].name, value]));
+    const columns = locked.split(",").filter(Boolean).map(Number);
+    this.limits = {
+      locked: columns.map((k) => this.features[k]?.name),
+      lower: named(unpaired(lower)),
+      upper: named(unpaired(upper)),
+    };
+  }
+
+  /** What is wrong with a range or with the value in it, in a sentence; "" if nothing is. */
+  get fault() {
+    const faults = this.rows.map(({ feature, lock, from, to }, k) => {
+      const called = capital(feature.name);
+      const [low, high] = [from, to].map((input) => (given(input) ? Number(input.value) : null));
+      if (!lock.checked && low !== null && high !== null && low > high) {
+        return `The range of ${feature.name} is reversed: it goes from ${number(low)} down to ${number(high)}. Swap the two.`;
+      }
+      const value = this.values[k];
+      const out = (least, most) => value < (least ?? -Infinity) || value > (most ?? Infinity);
+      if (out(feature.lower, feature.upper)) {
+        const allowed = between(number(feature.lower), number(feature.upper));
+        return `${called} is ${number(value)}, but this pipeline knows only ${allowed}. Move it there.`;
+      }
+      const outside = !lock.checked && out(low, high);
+      return outside ? `${called} is outside the range that you gave it. Move it, or widen the range.` : "";
     });
-    return out?.name ?? null;
+    return faults.find(Boolean) ?? "";
   }
 
   /** What an answer may do, as the server takes it. */
@@ -171,8 +210,12 @@ function lockOf(features) {
   return { input, node: el("label", { class: "lock", title }, input, el("i", { "aria-hidden": "true" })) };
 }
 
+/** A range in words; an end that is "" is open. */
+function between(low, high) {
+  return low && high ? `${low} to ${high}` : low ? `at least ${low}` : high ? `at most ${high}` : "";
+}
+
 function span(from, to, only) {
   const [low, high] = [from, to].map((input) => given(input) && number(Number(input.value)));
-  const ends = low && high ? `${low} to ${high}` : low ? `at least ${low}` : high ? `at most ${high}` : "";
-  return [ends, ONLY[only]].filter(Boolean).join(", ") || "any value";
+  return [between(low, high), ONLY[only]].filter(Boolean).join(", ") || "any value";
 }

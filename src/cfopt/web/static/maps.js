@@ -1,6 +1,6 @@
 // The page of maps: pick or upload one, draw a route or paint terrain, ask, watch, read the answer.
 
-import { ofPipeline, push, replace } from "./address.js";
+import { ofState, paired, push, unpaired } from "./address.js";
 import * as api from "./api.js";
 import { Ask } from "./ask.js";
 import { Board } from "./board.js";
@@ -9,12 +9,12 @@ import { announce, byId, guarded, notice } from "./dom.js";
 import { Editor } from "./editor.js";
 import { latest, settled } from "./live.js";
 import { fillList, fillThumbnails } from "./picker.js";
-import { hideResult, showResult } from "./result.js";
-import { alike } from "./routes.js";
+import { showResult, shownVerdict } from "./result.js";
+import { alike, straight } from "./routes.js";
 import { failure, underWay } from "./search.js";
 import { Session } from "./session.js";
 import { encoded } from "./uploads.js";
-import { number } from "./words.js";
+import { cellName, cellOf, number, told } from "./words.js";
 
 /** The base64 of a data URI. */
 const bare = (uri) => uri.split(",").at(-1);
@@ -32,7 +32,8 @@ export class Maps {
       change: () => this.#refresh(),
     });
     // What could change the map that a search changes.
-    this.session = new Session(this.ask, "#map-view .pick, #map-view .route, #map-view .stage > .bar, #palette");
+    const resting = "#map-view .pick, #map-view .route, #map-view .stage > .bar, #palette";
+    this.session = new Session(this.ask, resting, () => [this.pipeline.name, this.#state]);
     this.editor = new Editor({
       now: () => this.#now,
       changed: () => this.#refresh(),
@@ -53,8 +54,13 @@ export class Maps {
     byId("board").classList.remove("searching");
   }
 
-  /** Show a pipeline, at a stored map or at the tasks of a link. */
-  async open(pipeline, tasks) {
+  /** Take back the last change of the route or the map. */
+  undo() {
+    this.editor.undo();
+  }
+
+  /** Show a pipeline: at the tasks of a link, or at what an address says is open; `asks` as well. */
+  async open(pipeline, { tasks, state, asks }) {
     const { turn } = this.session;
     this.pipeline = pipeline;
     this.#now = this.#stored = null;
@@ -75,7 +81,55 @@ export class Maps {
     fillThumbnails(byId("thumbs"), pipeline, (row) => this.openLive(row));
     fillList(byId("take"), pipeline, "map", "another map");
     if (tasks.length) await this.#linked(tasks);
-    else await this.openLive(0);
+    else await guarded(() => this.#restore(state, asks));
+  }
+
+  /** A ready question, step by step: the straight way from start to goal. */
+  async example() {
+    if (this.session.busy || !this.#now) return [];
+    const { start, goal, neighbours } = this.pipeline.grid;
+    const straightWay = [start, ...straight(start, goal, neighbours)];
+    const better = this.pipeline.noun;
+    return [
+      {
+        say: `The blue line is the ${better} that was decided: from the dot to the square, for ${number(this.#now.value)} in all. The network predicts what each cell costs.`,
+        act: () => this.editor.lead(straightWay),
+      },
+      { say: () => `Suppose you had wanted the dashed one, straight ahead. ${this.editor.sketch.words(this.#now)}` },
+      { say: `So you ask: ${this.ask.contrast()} Watch the map while it is searched.`, act: () => this.#explain() },
+      { say: () => told(shownVerdict(), "Drag the divider to see the land before and after; below is what changed.") },
+    ];
+  }
+
+  // What an address holds
+
+  get #state() {
+    const { row, task, image } = this.#source ?? {};
+    const { sketch, strokes } = this.editor;
+    const route = sketch.route.map(cellName).join("-");
+    const { wish } = this.editor;
+    return { row, from: task, image, paint: paired(strokes), route, ...wish.state, ...this.ask.state };
+  }
+
+  async #restore(state, asks) {
+    const { turn } = this.session;
+    const { name, contexts, grid } = this.pipeline;
+    const row = Number(state.row ?? 0);
+    const context = state.image ? { image: state.image } : state.from ? { task: state.from } : { row };
+    const known = context.row === undefined || (Number.isInteger(row) && row >= 0 && row < contexts);
+    const [map, source] = await this.#known(known ? context : { row: 0 });
+    if (!this.session.here(turn)) return;
+    const cells = (state.route ?? "").split("-").map(cellOf);
+    const fits = cells.every((cell) => cell && cell[0] < grid.rows && cell[1] < grid.cols);
+    const label = map.label ?? (state.from ? "answer of a search" : "image of the link");
+    await this.#begin(map, source, label, fits ? cells : []);
+    this.ask.state = state;
+    this.editor.wish.state = state;
+    this.#refresh();
+    if (!this.session.here(turn)) return;
+    this.editor.repaint(unpaired(state.paint));
+    if (this.editor.painted) await this.decideLive();
+    if (asks) await this.#explain();
   }
 
   // Picking a map
@@ -84,7 +138,7 @@ export class Maps {
     const { turn } = this.session;
     await guarded(async () => {
       const map = await api.stored(this.pipeline.name, row);
-      if (this.session.here(turn)) await this.#picked(map, { row }, map.label ?? `map ${row}`);
+      if (this.session.here(turn)) await this.#begin(map, { row }, map.label ?? `map ${row}`);
     });
   }
 
@@ -92,15 +146,13 @@ export class Maps {
     const [file] = input.files;
     if (!file) return;
     await guarded(async () => {
-      const map = await api.decide(this.pipeline.name, { image: await encoded(file) });
-      await this.#picked(map, { image: bare(map.image) }, file.name);
+      const image = await encoded(file, this.pipeline.size);
+      if (!image) return;
+      const map = await api.judge(this.pipeline.name, { image });
+      await this.#begin(map, { image: bare(map.image) }, file.name);
+      if (map.unlike) notice(map.unlike, { calm: true });
     });
     input.value = ""; // the same file can be chosen again
-  }
-
-  async #picked(map, source, label) {
-    await this.#begin(map, source, label);
-    if (location.pathname !== "/") replace(ofPipeline(this.pipeline.name));
   }
 
   async #begin(map, source, label, route = []) {
@@ -111,7 +163,7 @@ export class Maps {
     await this.board.show(map.image);
     byId("board").classList.remove("skeleton");
     notice("");
-    hideResult();
+    this.session.begin();
     this.#refresh();
   }
 
@@ -138,6 +190,8 @@ export class Maps {
     if (!this.session.here(turn)) return;
     await this.#begin(map, source, map.label ?? "map of the link", route);
     this.ask.question = request.question;
+    this.editor.wish.read(request.question, this.pipeline.decision_names ?? []);
+    this.#refresh();
     const done = tasks.filter(({ status }) => status === "done");
     const running = tasks.find(underWay);
     this.ask.naive.checked = tasks.length > 1;
@@ -176,7 +230,8 @@ export class Maps {
     if (!this.#now) return "The map is loading.";
     const { sketch } = this.editor;
     if (!this.ask.contrasts) return "";
-    if (!sketch.route.length) return "Draw your route first.";
+    if (!this.editor.wish.empty) return "";
+    if (!sketch.route.length) return "Draw your route first, or say what it should go through.";
     if (!sketch.complete) return "Your route does not reach the goal yet.";
     if (alike(sketch.route, this.#now.path)) return "Your route is the one that was decided. Draw another one.";
     return "";
@@ -188,7 +243,8 @@ export class Maps {
       return;
     }
     const { question } = this.ask;
-    if (this.ask.contrasts) question.alternative = { path: this.editor.sketch.route };
+    const { sketch, wish } = this.editor;
+    if (this.ask.contrasts) Object.assign(question, wish.empty ? { alternative: { path: sketch.route } } : wish.asked);
     const { name, plausible } = this.pipeline;
     const request = { pipeline: name, context: this.#context(), question, plausible };
     const requests = [request];
@@ -221,6 +277,7 @@ export class Maps {
 
   #answered(tasks, request) {
     const naive = this.pipeline.plausible && request.plausible !== false;
+    this.session.answered(tasks);
     showResult(tasks, this.pipeline, {
       again: (task) => this.#goOn(task),
       naive: naive ? () => this.#naive(tasks[0], request) : null,
@@ -236,7 +293,7 @@ export class Maps {
     const { route } = this.editor.sketch;
     await guarded(async () => {
       const [map, source] = await this.#known({ task: id }, result.after.image);
-      push(ofPipeline(this.pipeline.name)); // the way back leads to the answer
+      push(ofState(this.pipeline.name)); // the way back leads to the answer
       await this.#begin(map, source, `${this.#label.replace(/, changed$/, "")}, changed`, route);
       byId("title").focus();
       scrollTo({ top: 0 });
@@ -256,5 +313,8 @@ export class Maps {
     for (const radio of document.getElementsByName("map")) radio.checked = Number(radio.value) === row;
     this.chart.show(this.#now, this.#stored);
     this.editor.tell();
+    const { wish } = this.editor;
+    if (!wish.empty) byId("route-said").textContent = wish.words(this.pipeline.noun, this.pipeline.decision_names ?? []);
+    this.session.changed();
   }
 }

@@ -76,11 +76,11 @@ class Plan {
 
 /** A network with its arcs in shades of their prices; lines: {decision, role, weight}, the thick one first. */
 function picture(plan, prices, lines, label, extra) {
-  const { arcs, roomy, places, arrows, start, goal } = plan.scene;
+  const { arcs, has_broad_arcs: broad, places, arrows, start, goal } = plan.scene;
   const pieces = arcs.map((_, k) => plan.line(k));
   const where = (chosen) => pieces.filter((_, k) => chosen(k)).join("");
   const shade = shades(prices);
-  const kind = roomy ? "cost" : "cost slim";
+  const kind = broad ? "cost" : "cost slim";
   const roads = [0, 1, 2, 3, 4, 5].map((tone) =>
     svg("path", { class: `${kind} c${tone}`, d: where((k) => shade[k] === tone) }),
   );
@@ -132,12 +132,13 @@ export class NetworkDrawing {
     this.#listen();
   }
 
-  show({ costs, prices = costs, decision, name }, alternative) {
+  show({ costs, prices = costs, decision, name }, alternative, avoided = null) {
     this.prices = prices;
     if (!alternative) this.wishes = [];
     const lines = [
       { decision, role: "factual" },
       { decision: alternative, role: "other", weight: "weak" },
+      { decision: avoided, role: "rival2", weight: "weak" },
     ];
     this.ring = svg("circle", { class: "ring", r: this.plan.radius + 2.5 });
     this.sign = svg("text", { class: "label" });
@@ -228,13 +229,15 @@ export class NetworkDrawing {
     const spot = this.#spot(event);
     const { place, far } = this.#nearest(spot);
     this.#moveTo(place);
+    const nearest = this.scene.arcs
+      .map((_, arc) => ({ arc, far: this.#away(arc, spot) }))
+      .reduce((a, b) => (b.far < a.far ? b : a));
+    if (this.on.entry(nearest.arc)) return;
     if (far < CLOSE * this.plan.step) {
       this.#lead({ place });
       return;
     }
-    const roads = this.scene.arcs.map((_, arc) => ({ arc, far: this.#away(arc, spot) }));
-    const road = roads.reduce((a, b) => (b.far < a.far ? b : a));
-    this.#lead(road.far < far ? { arc: road.arc } : { place });
+    this.#lead(nearest.far < far ? { arc: nearest.arc } : { place });
   }
 
   /** How far a spot is from an arc: from the two halves of it, by its middle. */

@@ -29,9 +29,14 @@ export class Palette {
     await Promise.all([...this.#tiles.values()].map((image) => image.decode()));
   }
 
-  /** The tile of the terrain that is chosen. */
-  get tile() {
-    return this.#tiles.get(this.host.querySelector("input:checked").value);
+  /** The number of the terrain that is chosen. */
+  get chosen() {
+    return [...this.#tiles.keys()].indexOf(this.host.querySelector("input:checked").value);
+  }
+
+  /** The tile of a terrain by its number; undefined if there is none. */
+  tile(terrain) {
+    return [...this.#tiles.values()][terrain];
   }
 
   #choice({ name, tile, cost }, checked) {

@@ -1,20 +1,20 @@
 // An answer on the page: the verdict, pictures before and after, what changed, what is proved.
 
-import { ofTasks, replace } from "./address.js";
 import * as api from "./api.js";
 import { MapComparison } from "./compare.js";
 import { announce, byId, drawn, el } from "./dom.js";
-import { capital, duration, number, percent, signed } from "./words.js";
+import { capital, counted, duration, number, percent, signed } from "./words.js";
 
 const VIEWS = [["map", "Map"], ["costs", "Costs"], ["change", "Changes"]];
 const SIDES = ["before", "after"];
 const CONTRAST = "Thick: decided before, asked for after. Dashed: the other one.";
 const BEST = "Thick: best before and after. Dashed: what was decided.";
 const NAMES = ["Plausible", "Naive"]; // of two answers beside each other
-const NOISE = 1e-6; // the fraction of the largest change below which a change does not count
+const OLD = "You have changed something since: this is the answer to what you asked before.";
 const PURPLE = "The more purple a pixel, the more it changed.";
 
 const hopeless = (result) => result.status === "proved infeasible";
+const contrasts = ({ alternative, uses, avoids }) => Boolean(alternative ?? uses ?? avoids);
 const head = (words) => el("th", { scope: "col" }, words);
 const unseen = (words) => el("span", { class: "unseen" }, words);
 const small = (words) => words && el("p", { class: "small" }, words);
@@ -32,7 +32,8 @@ export function showResult(tasks, pipeline, on) {
   const parts = [
     opening(result),
     pipeline.kind === "map" ? mapPictures(tasks, pipeline) : tablePictures(tasks, pipeline),
-    told(result, pipeline, both ? versus(tasks) : null),
+    statement(result, pipeline, both ? versus(tasks) : null),
+    otherWays(result),
     both ? null : facts(result),
     ...tasks.map((task, k) => notes(task.result, both ? NAMES[k] : "")),
     actions(tasks, on),
@@ -43,6 +44,18 @@ export function showResult(tasks, pipeline, on) {
   byId("result-title").focus({ preventScroll: true });
   host.scrollIntoView({ block: "start" });
   announce(`${capital(result.status)}. ${result.verdict}`);
+}
+
+/** The answer that is shown, in words; "" if there is none. */
+export const shownVerdict = () =>
+  byId("result").hidden ? "" : (byId("result").querySelector(".answer")?.textContent ?? "");
+
+/** Mark an answer to something else than what is open now, or take the mark away. */
+export function ageResult(old) {
+  const host = byId("result");
+  const mark = host.querySelector(".old");
+  if (!old) mark?.remove();
+  else if (!mark) host.prepend(el("p", { class: "old" }, OLD));
 }
 
 /** Take the answer away; whether there was one. */
@@ -75,7 +88,7 @@ function mapPictures(tasks, pipeline) {
   const names = shown.map((task) => (tasks.length > 1 ? `${NAMES[tasks.indexOf(task)]} answer` : "Answer"));
   const comparisons = shown.map(({ result }, k) => new MapComparison(result, pipeline.grid, names[k]));
   const third = comparisons.some((one) => one.third) ? ` Black: ${thirdOf(shown)}.` : "";
-  const lines = (tasks[0].request.question.alternative ? CONTRAST : BEST) + third;
+  const lines = (contrasts(tasks[0].request.question) ? CONTRAST : BEST) + third;
   const key = el("p", { class: "small key" }, lines);
   const show = (view) => {
     for (const one of comparisons) one.view = view;
@@ -131,9 +144,9 @@ function figuresOf(result) {
   return [...images, ...drawings.filter(({ picture }) => picture)];
 }
 
-function told(result, pipeline, beside) {
+function statement(result, pipeline, beside) {
   const whose = beside && el("h3", {}, "The plausible answer");
-  return el("div", { class: "told" }, whose, el("div", {}, compared(result, pipeline), beside), changes(result, !beside));
+  return el("div", { class: "statement" }, whose, el("div", {}, compared(result, pipeline), beside), changes(result, !beside));
 }
 
 /** The decisions of the pictures, and what they cost. */
@@ -150,35 +163,57 @@ function compared({ compared: rows }, pipeline) {
   return el("table", { class: "compared" }, el("thead", {}, el("tr", {}, heads)), el("tbody", {}, lines));
 }
 
-function changes({ changes: { title, words, rows, more } }, spelled) {
+function changes({ changes: { title, words, rows, folded, more } }, spelled) {
   if (!words && !rows.length) return null;
-  const lines = rows.map((row) => {
-    const still = Math.abs(row.part) < NOISE;
-    const change = typeof row.before === "string" ? "" : signed(still ? 0 : row.change);
-    return el(
-      "tr",
-      {},
-      el("th", { scope: "row" }, row.name),
-      el("td", {}, number(row.before)),
-      el("td", {}, number(still ? row.before : row.after)),
-      el("td", { "--part": Math.abs(row.part).toFixed(2) }, change),
-    );
-  });
-  const heads = [head(unseen("Name")), head("before"), head("after"), head("change")];
-  const table = el(
-    "table",
-    { class: "changes" },
-    el("caption", {}, title),
-    el("thead", {}, el("tr", {}, heads)),
-    el("tbody", {}, lines),
+  const smaller = folded.length + more;
+  const rest = smaller > 0 && el(
+    "details",
+    { class: "smaller" },
+    el("summary", {}, `and ${counted(smaller, "smaller change")}`),
+    changeTable("", folded),
+    more ? small(`… and ${more} still smaller`) : null,
   );
   return el(
     "div",
     {},
     spelled && words ? el("p", {}, words) : null,
-    rows.length ? table : null,
-    more ? small(`… and ${more} smaller ${more === 1 ? "change" : "changes"}`) : null,
+    rows.length ? changeTable(title, rows) : null,
+    rest,
   );
+}
+
+/** Further options as cards, and the same question in prices. */
+function otherWays({ options, prices, distance, changes: first }) {
+  const cards = options.map((way) => card(way, changeTable("", way.changes.rows)));
+  if (options.length) {
+    const words = first.rows.length ? "The answer above, the nearest." : "";
+    cards.unshift(card({ name: "Option 1", said: words, distance }, changeTable("", first.rows)));
+  }
+  if (prices) cards.push(card(prices, prices.changes.rows.length ? changeTable("", prices.changes.rows) : null));
+  if (!cards.length) return null;
+  return el("section", { class: "ways", "aria-label": "Other ways" }, cards);
+}
+
+function card({ name, said, distance, proof = [] }, table) {
+  const far = typeof distance === "number" ? `${number(distance, 3)} away` : "";
+  const proved = proof.length ? el("p", { class: "small" }, proof.join(" ")) : null;
+  return el("article", { class: "way" }, el("h3", {}, name, " ", el("small", {}, far)), el("p", {}, said), table, proved);
+}
+
+function changeTable(title, rows) {
+  const lines = rows.map((row) =>
+    el(
+      "tr",
+      {},
+      el("th", { scope: "row" }, row.name),
+      el("td", {}, number(row.before)),
+      el("td", {}, number(row.after)),
+      el("td", { "--part": Math.abs(row.part).toFixed(2) }, typeof row.before === "string" ? "" : signed(row.change)),
+    ),
+  );
+  const heads = [head(unseen("Name")), head("before"), head("after"), head("change")];
+  const caption = title ? el("caption", {}, title) : null;
+  return el("table", { class: "changes" }, caption, el("thead", {}, el("tr", {}, heads)), el("tbody", {}, lines));
 }
 
 /** What is measured of an answer: name, what it means, and its value. */
@@ -226,12 +261,10 @@ function notes(result, whose) {
 
 function actions(tasks, on) {
   const both = tasks.length > 1;
-  const link = new URL(ofTasks(tasks.map(({ id }) => id)), location.href).href;
-  replace(link);
   const button = (words, onclick, kind = null) => el("button", { type: "button", class: kind, onclick }, words);
   const copy = button("Copy link", async () => {
     try {
-      await navigator.clipboard.writeText(link);
+      await navigator.clipboard.writeText(location.href);
       copy.textContent = "Copied";
     } catch {
       copy.textContent = "Copy it from the address bar";

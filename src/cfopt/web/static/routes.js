@@ -29,6 +29,37 @@ export function ledTo(route, cell, neighbours = 8) {
   return longer;
 }
 
+/** Whether one step leads from a cell to another. */
+function adjacent(a, b, neighbours) {
+  const [down, right] = [Math.abs(a[0] - b[0]), Math.abs(a[1] - b[1])];
+  return neighbours === 8 ? Math.max(down, right) === 1 : down + right === 1;
+}
+
+/** The route without detours: from each cell to the last one that a single step leads to. */
+export function straightened(route, neighbours = 8) {
+  const shorter = route.slice(0, 1);
+  for (let k = 0; k < route.length - 1; ) {
+    let next = k + 1;
+    for (let j = route.length - 1; j > next; j--) if (adjacent(route[k], route[j], neighbours)) next = j;
+    shorter.push(route[next]);
+    k = next;
+  }
+  return shorter;
+}
+
+/** The cells that a route visits and its straight form does not. */
+export const detours = (route, neighbours = 8) => {
+  const kept = straightened(route, neighbours);
+  return route.filter((cell) => find(kept, cell) < 0);
+};
+
+/** A route that is drawn on: where its newest step makes a corner that can be cut, it is cut. */
+export function rounded(route, neighbours = 8) {
+  const [before, , now] = route.slice(-3);
+  const cuts = route.length > 2 && adjacent(before, now, neighbours);
+  return cuts ? [...route.slice(0, -2), now] : route;
+}
+
 /** Whether a route is complete: from the first cell to the goal. */
 export const complete = (route, goal) => route.length > 1 && same(route.at(-1), goal);
 

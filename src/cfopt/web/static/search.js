@@ -109,6 +109,6 @@ export class Searches {
 
 /** What to say of a task that ended without an answer. */
 export function failure({ status, message }) {
-  if (status === "cancelled") return "The search was cancelled. Nothing was changed.";
+  if (status === "cancelled") return `${message} Nothing was changed.`;
   return message || "The search failed.";
 }

@@ -1,21 +1,53 @@
 // A search as a page lives through it: what rests meanwhile, what is shown, how it may end.
 
-import { ofTasks, replace } from "./address.js";
+import { fragment, ofState, ofTasks, replace } from "./address.js";
 import { announce, notice } from "./dom.js";
-import { hideResult, showAgain } from "./result.js";
+import { settled } from "./live.js";
+import { ageResult, hideResult, showAgain } from "./result.js";
 import { Searches, failure } from "./search.js";
+
+const SETTLED = 250; // milliseconds without a change before the address follows
 
 export class Session {
   #searches = null; // those that run
   #turn = 0; // counts the pages that were opened: what a page that was left had asked for is dropped
 
+  #answer = null; // the tasks that are shown, and what was open when they were asked: {ids, asked}
+
   /**
    * @param ask the question's form
    * @param resting a selector of the parts that rest while a search runs
+   * @param open what is open: [name of the pipeline, state], as an address holds it
    */
-  constructor(ask, resting) {
-    this.ask = ask;
-    this.resting = resting;
+  constructor(ask, resting, open) {
+    Object.assign(this, { ask, resting, open });
+    this.remember = settled((turn) => this.here(turn) && this.#remember(), SETTLED);
+  }
+
+  /** Something has changed: soon the address says what is open, and an answer to something else is marked. */
+  changed() {
+    this.remember(this.#turn);
+  }
+
+  #remember() {
+    if (this.busy) return;
+    const [name, state] = this.open();
+    const asked = this.#answer?.asked === fragment(name, state);
+    ageResult(this.#answer !== null && !asked);
+    replace(asked ? ofTasks(this.#answer.ids, name, state) : ofState(name, state));
+  }
+
+  /** Answers are shown, to what is open now. */
+  answered(tasks) {
+    const [name, state] = this.open();
+    this.#answer = { ids: tasks.map(({ id }) => id), asked: fragment(name, state) };
+    this.#remember();
+  }
+
+  /** Something else was opened: answers are gone. */
+  begin() {
+    this.#answer = null;
+    hideResult();
   }
 
   get busy() {
@@ -34,6 +66,7 @@ export class Session {
   /** Another page is shown: what is under way is left. */
   leave() {
     this.#turn++;
+    this.#answer = null;
     if (!this.busy) return;
     this.#searches.leave().catch((error) => notice(error.message));
     this.#rest(null);
@@ -54,7 +87,7 @@ export class Session {
     // A page that is loaded again joins the search of its address.
     const started = (id) => {
       ids.push(id);
-      if (this.here(turn)) replace(ofTasks(ids), id);
+      if (this.here(turn)) replace(ofTasks(ids, ...this.open()), id);
     };
     return this.#live((searches, report) => searches.run(requests, report, started), progress);
   }

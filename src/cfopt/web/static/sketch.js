@@ -1,10 +1,12 @@
 // The route that is being drawn on a map: how cells change it, and what is said of it.
 
-import { complete, cost, find, finished, ledTo } from "./routes.js";
+import { complete, cost, detours, find, finished, ledTo, rounded, straightened } from "./routes.js";
 import { cellName, counted, number } from "./words.js";
 
 export const EMPTY =
   "Draw on the map from the dot to the square: drag across cells, or click from bend to bend.";
+
+const CORNERS = 4; // that are named
 
 export class Sketch {
   route = [];
@@ -29,6 +31,31 @@ export class Sketch {
   lead(cell, anew = false) {
     const from = anew || !this.route.length ? [this.grid.start] : this.route;
     this.route = ledTo(from, cell, this.grid.neighbours);
+  }
+
+  /** A hand moves on to a cell: its steps are those of a hand, so corners between them are cut. */
+  drag(cell) {
+    this.lead(cell);
+    this.route = rounded(this.route, this.grid.neighbours);
+  }
+
+  /** The same route without detours that no map needs where crossing a cell costs something. */
+  get straight() {
+    return straightened(this.route, this.grid.neighbours);
+  }
+
+  /** What straightening the route would save, in a sentence; "" if there is nothing to straighten. */
+  detour({ costs }) {
+    const off = detours(this.route, this.grid.neighbours);
+    const saved = cost(off, costs, this.grid.cols);
+    if (!off.length || saved <= 0) return "";
+    const [which, them] = off.length === 1 ? ["Corner", "it"] : ["Corners", "them"];
+    const names = off.slice(0, CORNERS).map(cellName);
+    const more = off.length > CORNERS ? ` and ${off.length - CORNERS} more` : "";
+    return (
+      `${which} ${names.join(", ")}${more} can be cut: a step past ${them} saves ${number(saved, 2)} here, ` +
+      "so this route cannot be the best."
+    );
   }
 
   /** A key is pressed on a cell: one of the route is taken out with all after it. */

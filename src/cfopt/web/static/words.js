@@ -48,6 +48,17 @@ export function letters(column) {
 /** A cell of a map: column and row, as in chess. */
 export const cellName = ([row, column]) => `${letters(column)}${row + 1}`;
 
+/** The cell of a name, [row, column]; null if it is none. */
+export function cellOf(name) {
+  const [, column, row] = name.match(/^([A-Z]+)(\d+)$/) ?? [];
+  if (!column) return null;
+  return [Number(row) - 1, [...column].reduce((sum, letter) => 26 * sum + letter.charCodeAt(0) - 64, 0) - 1];
+}
+
+/** An answer and what can be done with it; a way on where there is none. */
+export const told = (verdict, more) =>
+  verdict ? `The answer: ${verdict} ${more}` : "This time there is no answer. Change something, and ask again.";
+
 /** A word in front of a sentence. */
 export const capital = (words) => words.charAt(0).toUpperCase() + words.slice(1);
 

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 from cfopt.question.proximity import Latent
 from cfopt.result.explanation import Explanation
+
+
+def distance_of(e: Explanation, loss: float) -> float:
+    """A loss in the unit in which nearness is stated: of a squared distance its root."""
+    proximity = e.asked.proximity
+    squared = proximity is not None and e.asked.plausibility is None and not proximity.words
+    return math.sqrt(loss) if squared and loss >= 0 else loss
 
 
 def measured(e: Explanation) -> str:

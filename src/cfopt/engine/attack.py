@@ -1,0 +1,153 @@
+"""Looking for the context of a ball in which a criterion holds least."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cfopt._batch import where_rows
+from cfopt._typing import Array
+from cfopt.engine.task import Task
+from cfopt.engine.variation import OffBy
+
+#: Starts and steps of a climb, and points that are looked at where there is no gradient.
+_STARTS, _STEPS, _POINTS = 4, 12, 96
+#: The u of length 1 at which `g @ u` is largest: `(B, p) -> (B, p)`, for each proximity's norm.
+Steepest = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Attack:
+    """The worst that was found for each row.
+
+    Arguments:
+        x: the contexts, `(B, ...)`.
+        model: which predictor, 0 for the task's own, `(B,)`.
+        excess: h there, as a fraction of the terms that it compares, `(B,)`.
+    """
+
+    x: Tensor
+    model: Tensor
+    excess: Tensor
+
+
+def attack(task: Task, x: Tensor, steepest: Steepest, seed: int = 0) -> Attack:
+    """Look for the worst context around each of some: `(B, ...) -> Attack`.
+
+    Along the gradient of h, from the context and from random places, by the steps of Frank and
+    Wolfe: each leads towards the point of the ball that is worst for the gradient. Without a
+    gradient, random points, then smaller steps around the worst of them. The best decision is
+    solved for at each point. Finding nothing proves nothing.
+
+    Arguments:
+        task: with a variation.
+        x: contexts, one for each row.
+        steepest: of the ball's norm.
+        seed: of the random starts.
+    """
+    variation = task.variation
+    assert variation is not None
+    best = Attack(x, torch.zeros(len(x), dtype=torch.long), torch.full((len(x),), -torch.inf))
+    for k, predictor in enumerate((task.predictor, *variation.predictors)):
+        own = task.by_itself(predictor if k else None)
+        climb = _Climb(own, x, variation.off_by, steepest, seed)
+        there, excess = climb.run()
+        worse = excess > best.excess.to(excess)
+        best = Attack(
+            where_rows(worse.to(x.device), there, best.x),
+            torch.where(worse, k, best.model),
+            torch.where(worse, excess, best.excess.to(excess)),
+        )
+    return best
+
+
+class _Climb:
+    """One predictor: the worst place so far of each row."""
+
+    def __init__(
+        self, task: Task, x: Tensor, off_by: OffBy | None, steepest: Steepest, seed: int
+    ) -> None:
+        self.task, self.x, self.off_by, self.steepest = task, x, off_by, steepest
+        self.worst, self.excess = x, torch.full((len(x),), -torch.inf, dtype=torch.float64)
+        self.draws = np.random.default_rng(seed)
+
+    def run(self) -> tuple[Tensor, Tensor]:
+        """The worst contexts, and by what fraction of its terms h is above 0 there."""
+        self._look(self.x)
+        if self.off_by is None or not len(self.x):
+            return self.worst, self.excess
+        if self.task.differentiable:
+            for start in range(_STARTS):
+                self._follow(np.zeros(self._shape) if start == 0 else self._drawn())
+        else:
+            for k in range(_POINTS):
+                narrow = max(0, k - _POINTS // 2)  # first anywhere, then nearer and nearer
+                centre = self._off(self.worst) if narrow else 0.0
+                self._look(self._at(self._within(centre + 0.8**narrow * self._drawn())))
+        return self.worst, self.excess
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        return len(self.x), self.x[0].numel()
+
+    def _follow(self, w: Array) -> None:
+        """Climb from a place of the ball."""
+        assert self.off_by is not None
+        for step in range(_STEPS):
+            slope = self._look(self._at(w), gradient=True)
+            target = self.off_by.radius * self.steepest(slope * self.off_by.units)
+            w = w + (target - w) * (1.0 if step < 2 else 2 / (step + 1))
+        self._look(self._at(w))
+
+    def _look(self, x: Tensor, gradient: bool = False) -> Array:
+        """Judge contexts, keep them where they are worse; return the gradient of h, `(B, p)`."""
+        rules, space = self.task.rules, self.task.space
+        x = x.detach().requires_grad_(gradient)
+        with torch.set_grad_enabled(gradient):
+            prices = self.task.prices(x)
+        rival = rules.rival(prices.detach())
+        direction, h, _ = rules.judge(prices.detach(), rival.decisions)
+        terms = (prices.detach() * direction).abs().sum(1)
+        excess = torch.where(terms > 0, h / terms, 0.0).to("cpu", torch.float64)
+        excess[list(rival.failures)] = torch.inf
+        worse = excess > self.excess
+        self.worst = where_rows(worse.to(x.device), x.detach(), self.worst)
+        self.excess = torch.where(worse, excess, self.excess)
+        if not gradient:
+            return np.zeros(self._shape)
+        (slope,) = torch.autograd.grad(prices, x, direction.nan_to_num(0.0), allow_unused=True)
+        slope = torch.zeros_like(space.origin) if slope is None else slope
+        return slope.flatten(1).double().cpu().nan_to_num(0.0).numpy()
+
+    def _at(self, w: Array) -> Tensor:
+        assert self.off_by is not None
+        moved = torch.from_numpy(w * self.off_by.units).to(self.x)
+        return self.x + moved.view_as(self.x)
+
+    def _off(self, x: Tensor) -> Array:
+        assert self.off_by is not None
+        units = np.where(self.off_by.units > 0, self.off_by.units, 1.0)
+        return (x - self.x).flatten(1).double().cpu().numpy() / units
+
+    def _drawn(self) -> Array:
+        """A random place for each row: on the sphere of the norm, then anywhere towards it."""
+        assert self.off_by is not None
+        draws = self.draws.standard_normal(self._shape) * (self.off_by.units > 0)
+        length = self._length(draws)
+        return self.off_by.radius * draws / np.where(length > 0, length, 1.0)
+
+    def _within(self, w: Array) -> Array:
+        assert self.off_by is not None
+        return w * np.minimum(1.0, self.off_by.radius / np.maximum(self._length(w), 1e-300))
+
+    def _length(self, w: Array) -> Array:
+        """In the norm of the ball: `(B, p) -> (B, 1)`."""
+        assert self.off_by is not None
+        bare = type(self.off_by.norm)()
+        value = bare(torch.from_numpy(w), torch.zeros(w.shape, dtype=torch.float64)).numpy()
+        length: Array = value[:, None] ** (1 / (bare.power or 1))
+        return length

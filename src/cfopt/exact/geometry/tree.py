@@ -1,0 +1,127 @@
+"""Cases into which a system is divided, and what multipliers prove in each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cfopt._typing import Array
+from cfopt.exact.geometry.norms import Norm
+from cfopt.exact.geometry.system import System
+
+#: A value this near to a whole number is one.
+_WHOLE = 1e-7
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """Multipliers of a system's rows, `(k,)`: they bound the cost, or show a clash."""
+
+    multipliers: Array
+
+
+@dataclass(frozen=True)
+class Split:
+    """A whole-numbered feature is at most `at` in one part, at least `at + 1` in the other."""
+
+    feature: int
+    at: int
+    below: Tree
+    above: Tree
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A unit of the system's support does not change in one part, and counts in the other."""
+
+    unit: int
+    held: Tree
+    released: Tree
+
+
+Tree: TypeAlias = Leaf | Split | Choice
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Which entries of `origin + scale * u` must be whole numbers, `(p,)` each."""
+
+    origin: Array
+    scale: Array
+    integer: NDArray[np.bool_]
+
+    def change(self, feature: int, value: float) -> float:
+        """The u at which a feature has a value."""
+        return float((value - self.origin[feature]) / self.scale[feature])
+
+    def fractional(self, u: Array) -> tuple[int, float] | None:
+        """The feature farthest from a whole number, and its value; None if all are whole."""
+        x = self.origin + self.scale * u
+        off = np.where(self.integer, np.abs(x - x.round()), 0.0)
+        worst = int(off.argmax()) if len(off) else 0
+        return None if not len(off) or off[worst] <= _WHOLE else (worst, float(x[worst]))
+
+    def divide(self, system: System, feature: int, at: int) -> tuple[System, System]:
+        """The parts of a system in which a feature is at most `at`, and at least `at + 1`."""
+        upper, lower = system.upper.copy(), system.lower.copy()
+        upper[feature] = min(upper[feature], self.change(feature, at))
+        lower[feature] = max(lower[feature], self.change(feature, at + 1))
+        return system.within(system.lower, upper), system.within(lower, system.upper)
+
+
+def proved_bound(system: System, norm: Norm, tree: Tree, grid: Grid | None = None) -> float:
+    """What a tree of multipliers proves about the cost of every solution; inf if there is none."""
+    if (system.lower > system.upper).any():
+        return np.inf
+    if isinstance(tree, Leaf):
+        if len(tree.multipliers) != len(system.matrix):
+            return 0.0  # they belong to another system
+        radius, refuted = system.exclusion(tree.multipliers)
+        if refuted:
+            return np.inf
+        bound = max(0.0, norm.bound(system, tree.multipliers))
+        # No answer lies within the radius, so the nearest is at least that far away.
+        return max(bound, norm.at_distance(radius, len(system.lower))) if radius else bound
+    parts = _parts(system, tree, grid)
+    if parts is None:
+        return 0.0
+    return min((proved_bound(part, norm, below, grid) for part, below in parts), default=np.inf)
+
+
+def leaves(system: System, tree: Tree, grid: Grid | None) -> Iterator[tuple[System, Leaf]]:
+    """The parts into which a tree divides a system, those without a solution apart."""
+    if isinstance(tree, Leaf):
+        yield system, tree
+        return
+    for part, below in _parts(system, tree, grid) or ():
+        if (part.lower <= part.upper).all():
+            yield from leaves(part, below, grid)
+
+
+def splits(tree: Tree) -> Iterator[Split | Choice]:
+    """All divisions of a tree."""
+    if isinstance(tree, Split):
+        yield from (tree, *splits(tree.below), *splits(tree.above))
+    if isinstance(tree, Choice):
+        yield from (tree, *splits(tree.held), *splits(tree.released))
+
+
+def _parts(
+    system: System, tree: Split | Choice, grid: Grid | None
+) -> list[tuple[System, Tree]] | None:
+    """The parts of a division, which cover all solutions; None if they need not."""
+    if isinstance(tree, Split):
+        if grid is None or not grid.integer[tree.feature]:
+            return None  # only a whole number has nothing between at and at + 1
+        below, above = grid.divide(system, tree.feature, tree.at)
+        return [(below, tree.below), (above, tree.above)]
+    support = system.support
+    if support is None or not support.open[tree.unit]:
+        return None  # what is not limited, or decided, cannot be decided
+    released = system.releasing(tree.unit)
+    parts: list[tuple[System, Tree]] = [(system.holding((tree.unit,)), tree.held)]
+    return parts if released is None else [*parts, (released, tree.released)]

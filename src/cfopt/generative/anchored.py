@@ -1,0 +1,109 @@
+"""Decoding that leaves alone what a code does not change."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from numbers import Real
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from cfopt._batch import ROWS, Batch
+from cfopt.errors import InputError
+from cfopt.generative.protocol import GenerativeModel, check_attributes
+
+
+class Anchored(nn.Module):
+    """A generative model whose decoder is exact at the factual context.
+
+    With `z0 = encode(x0)` and `d0 = decode(z0)`, a code z of the row is decoded to
+
+        x(z) = decode(z) + w (x0 - d0),   w = exp(-m / tau),
+
+    where m is the squared change `(decode(z) - d0)^2`: for images summed over channels and averaged
+    over the pixels nearby, for other contexts that of each feature. So x(z0) is x0 itself, and what
+    a code leaves as it was keeps the details that the model alone would lose; where it changes
+    something, w vanishes, and the model's own picture is seen.
+
+    Arguments:
+        model: any generative model.
+        tau: the squared change at which about a third of the details is left, > 0.
+        reach: how many pixels away a change still counts, in each direction; for images only.
+        scale: the unit in which changes are measured, > 0: one for all, or one for each feature.
+    """
+
+    def __init__(
+        self,
+        model: GenerativeModel,
+        tau: float = 0.05,
+        reach: int = 4,
+        scale: float | Tensor = 1.0,
+    ) -> None:
+        super().__init__()
+        self.model = check_attributes(model)
+        if not isinstance(tau, Real) or not (tau > 0 and math.isfinite(tau)):
+            raise InputError(f"Anchored needs a finite number > 0 for tau, got {tau!r}.")
+        if isinstance(reach, bool) or not isinstance(reach, int) or reach < 0:
+            raise InputError(f"Anchored needs a whole number >= 0 for reach, got {reach!r}.")
+        unit = torch.as_tensor(scale, dtype=torch.float64)
+        if not bool((unit.isfinite() & (unit > 0)).all()):
+            raise InputError("Anchored needs scales that are finite and > 0.")
+        self.tau: float = float(tau)
+        self.reach: int = reach
+        self.register_buffer("scale", unit, persistent=False)
+        self.latent_dim = model.latent_dim
+        shape = getattr(model, "context_shape", None)
+        if shape is not None:
+            self.context_shape = tuple(shape)
+
+    def encode(self, x: Tensor) -> Tensor:
+        """The model's own code: `(B, ...) -> (B, n)`."""
+        return self.model.encode(x)
+
+    def decode(self, z: Tensor) -> Tensor:
+        """The model's own context, where no factual one is known: `(B, n) -> (B, ...)`."""
+        return self.model.decode(z)
+
+    def anchor(self, x0: Tensor, decoded: Tensor) -> Anchor:
+        """What is kept of factual contexts, given what the model makes of them, `(B, ...)` each."""
+        scale: Tensor = self.get_buffer("scale").to(decoded)
+        return Anchor(x0, decoded, self.tau, self.reach, scale)
+
+
+@dataclass(frozen=True, eq=False)
+class Anchor(Batch):
+    """The details of factual contexts, to be put back where nothing changes.
+
+    Arguments:
+        origin: the factual contexts, x0, `(B, ...)`.
+        decoded: what the model makes of them, d0, `(B, ...)`.
+        tau, reach, scale: as in `Anchored`.
+    """
+
+    origin: Tensor = field(metadata=ROWS)
+    decoded: Tensor = field(metadata=ROWS)
+    tau: float
+    reach: int
+    scale: Tensor
+
+    def lost(self, decoded: Tensor) -> Tensor:
+        """The fraction 1 - w of the details that is not put back: `(B, ...)`, 1 channel of images.
+
+        Arguments:
+            decoded: what the model makes of codes, `(B, ...)`.
+        """
+        change = ((decoded - self.decoded) / self.scale).square()
+        if change.ndim == 4:
+            size = 2 * self.reach + 1
+            change = functional.avg_pool2d(
+                change.sum(1, keepdim=True), size, 1, self.reach, count_include_pad=False
+            )
+        return -torch.expm1(-change / self.tau)
+
+    def restore(self, decoded: Tensor) -> Tensor:
+        """Decoded contexts with the details that belong to them: `(B, ...) -> (B, ...)`."""
+        # Written so that d0 becomes x0 to the last bit.
+        details = self.origin - self.decoded
+        return self.origin + (decoded - self.decoded) - self.lost(decoded) * details

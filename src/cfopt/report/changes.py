@@ -1,0 +1,155 @@
+"""What changed in a row: what counts first, smaller changes folded, a solver's noise left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from cfopt.drawing import elements as svg
+from cfopt.drawing.panel import has_images, host, scene_of
+from cfopt.report.images import change_words
+from cfopt.report.numbers import with_enough_digits
+from cfopt.result.explanation import Explanation
+from cfopt.result.status import Status
+
+#: What moved, from where, to where, by how much, and in which unit.
+Move: TypeAlias = tuple[str, float | str, float | str, float, float]
+#: How many changes a task lists at once; those that count are above this fraction of the largest.
+_LISTED, _COUNTS = 8, 0.05
+#: Below this fraction of the largest, or of the number itself, a change is a solver's noise.
+_NOISE = 1e-6
+#: How many smaller changes are kept in the file.
+_FOLDED = 40
+
+
+@dataclass(frozen=True)
+class Change:
+    """A line of the table of changes.
+
+    Arguments:
+        name: what changed.
+        before, after: the numbers, or values in words.
+        change: the difference of the numbers.
+        part: its size relative to the largest, from -1 to 1, and
+        size: its size alone, both in units of its scale.
+    """
+
+    name: str
+    before: float | str
+    after: float | str
+    change: float
+    part: float
+    size: float
+
+    @property
+    def shown(self) -> tuple[str, str, str]:
+        """The numbers as they are printed: before and after look different."""
+        if isinstance(self.before, str) or isinstance(self.after, str):
+            return str(self.before), str(self.after), f"→ {self.after}"
+        before, after = with_enough_digits([self.before, self.after], equal=0.0)
+        return svg.signed(before), svg.signed(after), svg.signed(f"{self.change:+.3g}")
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What changed: a sentence or the features that moved; `more` of them are not listed.
+
+    Arguments:
+        title: the title of the table.
+        words: a sentence in place of, or above, the table.
+        rows: the largest changes.
+        folded: the smaller ones, which are shown on request.
+        more: how many of them are not listed at all.
+        of: the words before a name where the table is not at hand.
+    """
+
+    title: str
+    words: str
+    rows: tuple[Change, ...] = ()
+    folded: tuple[Change, ...] = ()
+    more: int = 0
+    of: str = ""
+
+
+def feature_moves(e: Explanation) -> list[list[Move]]:
+    """The features that moved in every row, the largest first; none for images."""
+    moves: list[list[Move]] = [[] for _ in range(len(e))]
+    if not len(e) or has_images(e):
+        return moves
+    # One table of all rows, as one a row would take a thousand times as long to set up; numbered,
+    # as labels may occur twice.
+    table = replace(e, labels=None).table()
+    numbers = table["row"].astype(int) if "row" in table else [0] * len(table)
+    columns = (table[name].tolist() for name in ("feature", "before", "after", "change"))
+    names = e.features.names or e.features.labels(e.x0[0].numel())
+    scale = dict(zip(names, e.features.scale or [1.0] * len(names), strict=True))
+    for row, name, before, after, change in zip(numbers, *columns, strict=True):
+        if math.isnan(change):  # in words; one of the 0 or 1 that stand for them rose by 1
+            moves[row].append((str(name), str(before), str(after), 1.0, scale[name]))
+        else:
+            moves[row].append((str(name), float(before), float(after), float(change), scale[name]))
+    return moves
+
+
+def changes_of(one: Explanation, moves: list[Move]) -> Changes:
+    """The features that moved most; for images a sentence, and the costs that moved most."""
+    if one.status[0] in (Status.REJECTED, Status.PROVED_INFEASIBLE):
+        return Changes("What changed", "")
+    if has_images(one):
+        words, names = change_words(one.x0[0], one.x[0]), scene_of(one).names
+        before, after = host(one.costs_before[0]), host(one.costs[0])
+        order = np.argsort(-np.abs(after - before), kind="stable")
+        moved = order[np.abs(after - before)[order] > 1e-6 * np.maximum(np.abs(before[order]), 1)]
+        rows = [(names[j], before[j], after[j], after[j] - before[j], 1.0) for j in moved.tolist()]
+        table = _table("Predicted costs that changed most", words, rows)
+        return replace(table, of="cost of ")
+    scaled = one.features.scale is not None and len(moves) > 1
+    title = "What changed, the largest in units of its scale first" if scaled else "What changed"
+    moves = real_moves(moves)
+    return _table(title, "" if moves else "Nothing changed.", moves)
+
+
+def counting(moves: Sequence[Move]) -> list[Move]:
+    """The moves that count: neither a solver's noise nor small beside the largest."""
+    sizes = [_size(move) for move in moves]
+    largest = max(sizes, default=0.0)
+    return [move for move, size in zip(moves, sizes, strict=True) if size >= _COUNTS * largest > 0]
+
+
+def real_moves(moves: Sequence[Move]) -> list[Move]:
+    """The moves that are more than the last digits of a solver."""
+    largest = max(map(_size, moves), default=0.0)
+    return [move for move in moves if _size(move) > _NOISE * largest and not _rounding(move)]
+
+
+def _size(move: Move) -> float:
+    return abs(move[3] / move[4])
+
+
+def _rounding(move: Move) -> bool:
+    """Whether a number changed only in its last digits."""
+    _, before, after, change, _ = move
+    if isinstance(before, str) or isinstance(after, str):
+        return False
+    return abs(change) <= 1e-12 * max(abs(before), abs(after), 1e-3)
+
+
+def _table(title: str, words: str, moves: list[Move]) -> Changes:
+    moves = real_moves(moves)
+    first = counting(moves)[:_LISTED]
+    largest = max(map(_size, first), default=1.0)
+    rest = moves[len(first) :]
+    rows, folded = (
+        tuple(_change(one, largest) for one in part) for part in (first, rest[:_FOLDED])
+    )
+    return Changes(title, words, rows, folded, max(0, len(rest) - _FOLDED))
+
+
+def _change(move: Move, largest: float) -> Change:
+    name, before, after, change, unit = move
+    part = float(change / unit / largest)
+    return Change(str(name), before, after, float(change), part, abs(float(change / unit)))

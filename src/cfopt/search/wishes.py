@@ -1,0 +1,294 @@
+"""The nearest context that grants a wish of an affine pipeline, with a proof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from cfopt import registry
+from cfopt._typing import Array
+from cfopt.engine.progress import Points, Progress
+from cfopt.engine.rules import TOLERANCE
+from cfopt.engine.task import Task
+from cfopt.exact.certificate import Cut
+from cfopt.exact.decision_table import DecisionTable
+from cfopt.exact.wish_task import WishProof, WishTask
+from cfopt.search.base import Search, check_whole
+from cfopt.search.cuts import EASE, CutRow
+from cfopt.search.cutting_plane import CuttingPlane
+
+#: A rival that wins by more than this fraction of the terms compared is worth a cut.
+_WORTH_A_CUT = 1e-10
+#: How many slopes, of each plan with each feature, are held in memory.
+_NUMBERS = 100_000_000
+#: What may be left open, as a fraction of the cost: many plans may share one bound.
+_GAP = 1e-9
+
+
+@registry.searches.register
+@dataclass(frozen=True)
+class Wishes(Search):
+    """Looks at every plan that grants a wish, the most promising first.
+
+    The contexts in which a plan beats a set of rivals form a polyhedron, and the closest
+    explanation is the closest point of those of all plans. The half-space in which a plan beats one
+    rival bounds its distance from below, for all plans in one matrix product. The plan with the
+    least bound is looked at: the nearest point at which it beats all rivals that matter so far
+    raises its bound; if it is still the least, the solver is asked for a better decision at that
+    point, which becomes a rival of all plans. If there is none, no context is nearer.
+
+    One round is a batched solve for all rows still running.
+
+    Arguments:
+        max_plans: the most plans to list.
+        max_rounds: rounds after which a row is given up, with the bound that it has reached.
+    """
+
+    max_plans: int = 100_000
+    max_rounds: int = 10_000
+
+    def __post_init__(self) -> None:
+        check_whole(self, max_plans=1, max_rounds=1)
+
+    def refusal(self, task: Task) -> str:
+        """Needs an affine predictor, a wish, and a list of the plans that grant it."""
+        reason = WishTask.refusal(task)
+        if reason:
+            return reason
+        if task.variation is not None:
+            return "answers have to stand up to something; use Auto()"
+        assert task.rules.wish is not None
+        listed = task.rules.wish.plans.decisions(self.max_plans)
+        if listed is None:
+            return f"the plans that grant the wish are more than {self.max_plans}; use Auto()"
+        size = task.space.origin[0].numel()
+        if len(listed) * size > _NUMBERS:
+            return f"{len(listed)} plans times {size} features are too many; use Auto()"
+        return ""
+
+    def steps(self, task: Task) -> Iterator[Progress]:
+        """Rounds until every row is settled, or time is up."""
+        self.check(task)
+        run = _Run(task, self.max_plans)
+        for k in range(1, self.max_rounds + 1):
+            finished = run.advance(k, last=task.late or k == self.max_rounds)
+            yield Progress(k, len(run.rows), len(task), finished)
+            if not run.rows:
+                return
+
+
+class _Run:
+    """The rows still running."""
+
+    def __init__(self, task: Task, limit: int) -> None:
+        self._task, self._limit = task, limit
+        self._model = WishTask(task)
+        table = self._model.plans(limit)
+        assert table is not None  # as `refusal` has made sure
+        deadline = task.rules.problem.deadline
+        self.rows = {row: _Row(self._model, table, row, deadline) for row in range(len(task))}
+        self._solves = np.zeros(len(task), dtype=np.int64)
+
+    def advance(self, k: int, last: bool) -> Points | None:
+        """One question to the solver for each row that has one; those without are finished."""
+        asked = {row: one.next_plan() for row, one in self.rows.items()}
+        asking = [row for row, plan in asked.items() if plan is not None]
+        if asking:
+            self._ask(asking)
+        done = [row for row in self.rows if last or asked[row] is None]
+        return self._finish(k, done) if done else None
+
+    def _ask(self, rows: list[int]) -> None:
+        model, rules = self._model, self._model.rules[torch.tensor(rows)]
+        u = np.stack([self.rows[row].point for row in rows])
+        prices = model.affine.prices(rows, u)
+        rival = rules.rival(prices)
+        self._solves[rows] += 1 + int(rules.calls_solver)
+        holds = rules.judge(prices, rival.decisions, _WORTH_A_CUT, rival.shortfall).holds.tolist()
+        good = rules.judge(prices, rival.decisions, TOLERANCE / 2, rival.shortfall).holds.tolist()
+        bad = rules.problem.audit(rival.decisions.numpy()) if rules.calls_solver else {}
+        for i, row in enumerate(rows):
+            if i in rival.failures or i in bad:
+                self.rows[row].give_up(rival.failures.get(i) or bad[i])
+            elif holds[i]:
+                self.rows[row].accept()
+            else:
+                self.rows[row].reject(rival.decisions[i].numpy().copy(), good[i])
+
+    def _finish(self, k: int, done: list[int]) -> Points:
+        """Take the rows that are done out of the batch."""
+        ended = [self.rows.pop(row) for row in done]
+        device = self._task.space.origin.device
+        rows = torch.tensor(done, dtype=torch.long, device=device)
+        points = Points(
+            rows=rows,
+            x=self._model.affine.contexts(done, np.stack([one.u for one in ended])),
+            found=torch.tensor([one.cost < np.inf for one in ended], device=device),
+            steps=torch.full_like(rows, k),
+            solves=torch.from_numpy(self._solves[done]).to(device),
+            passes=torch.zeros_like(rows),
+            notes=tuple(one.note for one in ended),
+            methods=("plan by plan",) * len(done),
+            certificates=tuple(one.proof(self._limit) for one in ended),
+        )
+        return self._firm(points, ended)
+
+    def _firm(self, points: Points, ended: list[_Row]) -> Points:
+        """Points that do not hold in the contexts' own precision, moved off the boundary."""
+        seen = self._task[points.rows].look(points.x)
+        blurred = (points.found & ~seen.holds.to(points.found.device)).nonzero().flatten()
+        if not len(blurred):
+            return points
+        plans = np.stack([ended[i].best_plan for i in blurred.tolist()])
+        rows = points.rows[blurred]
+        rules = self._task.rules[rows].about(torch.from_numpy(plans).to(self._task.rules.factual))
+        firm = CuttingPlane().run(replace(self._task[rows], rules=rules))
+        x, found = points.x.clone(), points.found.clone()
+        x[blurred], found[blurred] = firm.x, firm.found
+        return replace(points, x=x, found=found)
+
+
+class _Row:
+    """One row: its plans in the order of their bounds, and the best point so far."""
+
+    def __init__(self, model: WishTask, table: DecisionTable, row: int, deadline: float) -> None:
+        self._model, self._table, self._row, self._deadline = model, table, row, deadline
+        self._factual: Array = model.rules.factual[row].numpy()
+        self._rivals: list[Array] = []
+        self._branches: dict[int, CutRow] = {}
+        #: The nearest points of branches that have met no rival since.
+        self._points: dict[int, Array] = {}
+        self._bounds: Array = np.zeros(len(table))
+        self._by_one_rival: Array = np.zeros(len(table))
+        #: The rival that sets each plan's bound.
+        self._foremost = np.zeros(len(table), dtype=np.intp)
+        self._plan = -1
+        self._best = -1
+        self.point: Array = np.zeros(model.affine.origin.shape[1])
+        self.u: Array = self.point.copy()
+        self.cost = np.inf
+        self.note = ""
+        if model.admits(row, self._factual):
+            self._meet(self._factual)
+
+    @property
+    def best_plan(self) -> Array:
+        """The plan that the best point is about, `(m,)`."""
+        plan: Array = self._table.decisions[self._best]
+        return plan
+
+    def next_plan(self) -> int | None:
+        """The plan that the solver is to be asked about, at `point`; None if nothing is left."""
+        while not self.note:
+            plan = int(self._bounds.argmin())
+            if self._bounds[plan] == np.inf or self._bounds[plan] >= (1 - _GAP) * self.cost:
+                return None
+            branch = self._branch(plan)
+            point = self._points[plan] if plan in self._points else branch.solve()
+            if point is None:
+                self._close(branch, plan)
+                continue
+            self._points[plan] = point
+            self._bounds[plan] = max(self._bounds[plan], branch.nearest.bound)
+            if self._bounds[plan] > self._bounds.min() or self._rival_at(plan, point):
+                continue
+            self._plan, self.point = plan, point
+            return plan
+        return None
+
+    def accept(self) -> None:
+        """Some plan that grants the wish is good enough at the point."""
+        cost = self._model.affine.norm(self.point)
+        if cost < self.cost:
+            self.u, self.cost, self._best = self.point, cost, self._plan
+        self._bounds[self._plan] = max(self._bounds[self._plan], cost)
+
+    def reject(self, rival: Array, good: bool) -> None:
+        """A rival is better at the point; by how little, if it has been met before."""
+        cut, branch = self._model.cut(rival), self._branches[self._plan]
+        if branch.knows(cut) or (good and branch.resembles(cut)):
+            if good:
+                self.accept()
+            else:
+                self.give_up("a master's answer is not precise enough")
+            return
+        self._meet(rival)
+        self._cut(self._plan, cut)
+
+    def give_up(self, why: str) -> None:
+        """End with what there is."""
+        self.note = why
+
+    def proof(self, limit: int) -> WishProof:
+        """What follows from all that was looked at."""
+        rivals = np.array(self._rivals).reshape(-1, len(self._factual))
+        # A plan that a single rival puts too far away needs no proof of its own.
+        alone = self._by_one_rival >= (1 - _GAP) * self.cost
+        looked = {plan: branch for plan, branch in self._branches.items() if not alone[plan]}
+        proofs = {plan: branch.proof() for plan, branch in looked.items()}
+        proof = WishProof(limit, rivals, proofs)
+        nothing = self.cost == np.inf and not self.note
+        hopeless = nothing and proof.bound(self._model, self._row) == np.inf
+        if nothing and not hopeless:
+            self.note = "a master problem could not be solved"
+        return replace(proof, infeasible=hopeless)
+
+    def _branch(self, plan: int) -> CutRow:
+        if plan not in self._branches:
+            about = self._model.about(self._table.decisions[plan])
+            branch = CutRow(about, self._row, self._deadline)
+            if self._rivals:
+                branch.add(self._model.cut(self._rivals[self._foremost[plan]]))
+            self._branches[plan] = branch
+        return self._branches[plan]
+
+    def _meet(self, rival: Array) -> None:
+        """Reckon with another rival of all plans."""
+        bounds = self._table.bounds_against(self._row, rival)
+        self._foremost[bounds > self._bounds] = len(self._rivals)
+        self._bounds = np.maximum(self._bounds, bounds)
+        self._by_one_rival = np.maximum(self._by_one_rival, bounds)
+        self._rivals.append(rival)
+
+    def _cut(self, plan: int, cut: Cut) -> None:
+        self._branches[plan].add(cut)
+        self._points.pop(plan, None)
+
+    def _rival_at(self, plan: int, point: Array) -> bool:
+        """Whether a known rival beats a plan at a point; it becomes a cut of its branch."""
+        affine, decision = self._model.affine, self._table.decisions[plan]
+        prices = affine.prices0[self._row] + affine.slopes @ point
+        value = float(decision @ prices)
+        value += self._model.rules.margin * abs(value)
+        rivals = np.array(self._rivals).reshape(-1, len(prices))
+        excess = value - rivals @ prices
+        slack = _WORTH_A_CUT * (np.abs(rivals - decision) @ np.abs(prices) + abs(value))
+        for k in np.argsort(-excess, kind="stable").tolist():
+            if excess[k] <= slack[k]:
+                return False
+            cut = self._model.cut(self._rivals[k])
+            if not self._branches[plan].knows(cut):
+                self._cut(plan, cut)
+                return True
+        return False
+
+    def _close(self, branch: CutRow, plan: int) -> None:
+        """A plan without a point: proved to be hopeless, or asked for less, or left open."""
+        more = [self._model.cut(rival) for rival in self._rivals]
+        more = [cut for cut in more if not branch.knows(cut)]
+        if branch.infeasible:
+            self._bounds[plan] = np.inf
+        elif branch.clashes and more:
+            # The cuts that clash do not prove it: others may.
+            for cut in more:
+                self._cut(plan, cut)
+        elif branch.clashes and not branch.ease:
+            # No more than verification grants stands in the way: ask for no more than that.
+            self._branches[plan] = branch.relaxed(EASE)
+        elif branch.clashes:
+            self._bounds[plan] = np.inf  # of which nothing is claimed
+        else:
+            self.give_up("time was up, or a master problem could not be solved")

@@ -1,0 +1,220 @@
+"""Explanations with few changes against brute force over all sets of features."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+from benchmarks.independent import is_feasible, nearest_l1, nearest_l2
+from tests.pipelines import another, normal, random_linear
+
+import cfopt
+from cfopt.exact.geometry import (
+    Choice,
+    Euclidean,
+    HalfSpaces,
+    Leaf,
+    Master,
+    Support,
+    System,
+    Taxicab,
+    proved_bound,
+)
+from cfopt.problems import GridShortestPath, Knapsack
+
+
+@pytest.fixture(scope="module")
+def grid3() -> cfopt.Pipeline:
+    problem = GridShortestPath(3, 3)
+    return cfopt.Pipeline(random_linear(5, problem.num_costs, bias=4.0), problem)
+
+
+@pytest.fixture(scope="module")
+def knapsack6() -> cfopt.Pipeline:
+    rng = np.random.default_rng(0)
+    problem = Knapsack(rng.uniform(3, 8, (1, 6)), [14.0])
+    return cfopt.Pipeline(random_linear(5, 6, seed=3, bias=3.0), problem)
+
+
+def _best(pipeline, criterion_row, x0, most, proximity, features=5) -> float:
+    """The least loss over all sets of at most `most` features, each an ordinary question."""
+    best = np.inf
+    for moving in combinations(range(features), most):
+        held = [j for j in range(features) if j not in moving]
+        e = cfopt.explain(
+            x0,
+            pipeline,
+            criterion_row,
+            proximity=proximity,
+            features=cfopt.Features(immutable=held),
+        )
+        assert e.optimal[0] or e.status[0] == "proved infeasible"
+        if e.valid[0]:
+            best = min(best, float(e.loss[0]))
+    return best
+
+
+@pytest.mark.parametrize("proximity", [cfopt.L2(), cfopt.L1()])
+@pytest.mark.parametrize("name", ["grid3", "knapsack6"])
+def test_few_changes_are_the_best_of_all_sets_of_features(name, proximity, request) -> None:
+    pipeline = request.getfixturevalue(name)
+    x0 = normal(3, 5)
+    wanted = another(pipeline, x0)
+    if name == "knapsack6":  # most of its decisions are best for few prices
+        wanted = pipeline.problem.decisions()[[5, 17, 23]]
+    statuses = set()
+    for most in (1, 2):
+        for make in (cfopt.Relative, cfopt.Absolute, None):
+            criterion = cfopt.Epsilon(0.2) if make is None else make(wanted)
+            limited = cfopt.Features(max_changes=most)
+            e = cfopt.explain(x0, pipeline, criterion, proximity=proximity, features=limited)
+            for row in range(3):
+                alone = cfopt.Epsilon(0.2) if make is None else make(wanted[row : row + 1])
+                best = _best(pipeline, alone, x0[row : row + 1], most, proximity)
+                statuses.add(str(e.status[row]))
+                if best == np.inf:
+                    assert e.status[row] == "proved infeasible"
+                    assert e.bound[row] == torch.inf
+                    continue
+                assert e.optimal[row]
+                assert float(e.loss[row]) == pytest.approx(best, rel=1e-6)
+                assert 1 <= int((e.x[row] != x0[row]).sum()) <= most
+    assert "valid" in statuses
+    assert name == "grid3" or "proved infeasible" in statuses
+
+
+def test_a_group_counts_as_one_change_beside_whole_numbers_and_bounds(grid3) -> None:
+    x0 = torch.tensor([[1.0, 0.0, 0.0, 2.0, 0.3]], dtype=torch.float64)
+    given = {"one_hot": [[0, 1, 2]], "integer": [3], "lower": {3: -4, 4: -6}, "upper": {3: 4}}
+    decided = 0
+    for seed in range(12):
+        wanted = cfopt.Absolute(grid3.decide(normal(1, 5, seed=seed)))
+        for most in (1, 2):
+            few = cfopt.explain(
+                x0, grid3, wanted, features=cfopt.Features(**given, max_changes=most)
+            )
+            best = np.inf
+            for moving in combinations(range(3), most):
+                held = [j for j in range(5) if max(j - 2, 0) not in moving]
+                one = cfopt.explain(
+                    x0, grid3, wanted, features=cfopt.Features(**given, immutable=held)
+                )
+                best = min(best, float(one.loss[0]) if one.valid[0] else np.inf)
+            if few.status[0] == "already valid":
+                continue
+            assert (few.status[0] == "proved infeasible") == (best == np.inf)
+            if best < np.inf:
+                assert few.optimal[0]
+                assert float(few.loss[0]) == pytest.approx(best, rel=1e-6)
+                decided += 1
+    assert decided >= 3
+
+
+@pytest.mark.parametrize(("norm", "nearest"), [(Euclidean(), nearest_l2), (Taxicab(), nearest_l1)])
+def test_masters_with_few_changes_agree_with_all_supports_and_no_tree_proves_more(
+    norm, nearest
+) -> None:
+    rng = np.random.default_rng(1)
+    outcomes = set()
+    for _ in range(40):
+        size, rows = int(rng.integers(2, 6)), int(rng.integers(1, 5))
+        matrix, limits = rng.standard_normal((rows, size)), rng.standard_normal(rows) - 0.5
+        most = int(rng.integers(1, size + 1))
+        spared = tuple(
+            frozenset(rng.choice(size, int(rng.integers(1, size)), replace=False).tolist())
+            for _ in range(int(rng.integers(0, 3)))
+        )
+        box = System.box(np.full(size, -2.0), np.full(size, np.inf))
+        system = box.with_rows(matrix, np.full(rows, -np.inf), limits)
+        system = system.counting(Support.of(np.arange(size), most, spared))
+        best = np.inf
+        for count in range(most + 1):
+            for moving in map(frozenset, combinations(range(size), count)):
+                if any(units <= moving for units in spared):
+                    continue
+                columns = sorted(moving)
+                eye = np.eye(size)[columns][:, columns]
+                g = np.concatenate([matrix[:, columns], -eye])
+                h = np.concatenate([limits, np.full(count, 2.0)])
+                if count == 0:
+                    best = min(best, 0.0 if (limits >= 0).all() else np.inf)
+                elif is_feasible(g, h):
+                    best = min(best, nearest(g, h))
+        found = Master(system, norm).solve()
+        assert found.bound == pytest.approx(best, rel=1e-6, abs=1e-7)
+        assert proved_bound(system, norm, found.tree) == pytest.approx(best, rel=1e-6, abs=1e-7)
+        assert (found.u is None) == (best == np.inf)
+        outcomes.add(best == np.inf)
+        for _ in range(5):
+            leaf = [Leaf(rng.standard_normal(rows) * 10 ** rng.uniform(-2, 2)) for _ in range(3)]
+            wild = Choice(int(rng.integers(size)), leaf[0], Choice(0, leaf[1], leaf[2]))
+            assert proved_bound(system, norm, wild) <= best * (1 + 1e-6) + 1e-6
+    assert outcomes == {True, False}
+
+
+@pytest.mark.parametrize("norm", [Euclidean(), Taxicab()])
+def test_masters_that_grow_cut_by_cut_prove_what_new_ones_prove(norm) -> None:
+    rng = np.random.default_rng(2)
+    outcomes = set()
+    for _ in range(8):
+        box = System.box(np.full(5, -2.0), np.full(5, 3.0))
+        system = box.counting(Support.of(np.arange(5), 2, ()))
+        grown = Master(system, norm)
+        for step in range(6):
+            normals, limits = rng.standard_normal((1, 5)), rng.standard_normal(1) - 0.5
+            nothing = np.zeros(1)
+            cut = HalfSpaces(normals, limits, nothing, nothing, nothing)
+            grown.add(cut)
+            system = system.with_cuts(cut)
+            twin = grown.branch()
+            if step % 2:
+                grown.hurry()
+            found, fresh = grown.solve(), Master(system, norm).solve()
+            assert twin.solve().bound == pytest.approx(fresh.bound, rel=1e-6, abs=1e-9)
+            assert found.bound == pytest.approx(fresh.bound, rel=1e-6, abs=1e-9)
+            proved = proved_bound(system, norm, found.tree)
+            assert proved == pytest.approx(fresh.bound, rel=1e-6, abs=1e-9)
+            if found.u is not None:
+                assert int((found.u != 0).sum()) <= 2
+                assert norm(found.u) == pytest.approx(fresh.bound, rel=1e-6, abs=1e-9)
+            outcomes.add(found.u is None)
+    assert outcomes == {True, False}
+
+
+def test_what_counts_changes_is_refused_or_kept_in_words(grid3) -> None:
+    with pytest.raises(cfopt.InputError, match="whole number >= 1"):
+        cfopt.Features(max_changes=0)
+    x0 = normal(1, 5)
+    e = cfopt.explain(x0, grid3, cfopt.Epsilon(0.2), features=cfopt.Features(max_changes=2))
+    again = cfopt.Explanation.from_json(e.to_json())
+    assert again.features.max_changes == 2
+
+
+def test_few_changes_behind_a_network_are_verified_and_not_nearer_than_those_of_all_sets(
+    grid3,
+) -> None:
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(5, 16), torch.nn.Tanh(), torch.nn.Linear(16, 12), torch.nn.Softplus()]
+    pipeline = cfopt.Pipeline(torch.nn.Sequential(*layers).double(), grid3.problem)
+    x0 = normal(6, 5)
+    search = cfopt.Sequential(restarts=0)
+    few = cfopt.Features(max_changes=2)
+    e = cfopt.explain(x0, pipeline, cfopt.Epsilon(0.02), search=search, features=few)
+    assert int(e.valid.sum()) >= 5
+    assert int((e.x != x0).sum(1).max()) <= 2
+    best = torch.full((6,), torch.inf, dtype=torch.float64)
+    for held in combinations(range(5), 3):
+        one = cfopt.explain(
+            x0,
+            pipeline,
+            cfopt.Epsilon(0.02),
+            search=search,
+            features=cfopt.Features(immutable=held),
+        )
+        best = best.minimum(one.loss.masked_fill(~one.valid, torch.inf))
+    ratio = (e.loss / best)[e.valid]
+    assert float(ratio.min()) < 1.05
+    assert float(ratio.median()) < 5
+    assert (e.bound.isnan() | (e.bound <= e.loss)).all()

@@ -1,0 +1,160 @@
+"""The explorer's workbench: what fits the window, what is drawn, brought along, and kept."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from tests.browsing import (  # noqa: F401
+    BROWSER,
+    NEAR,
+    Visit,
+    chromium,
+    explorer,
+    visits,
+)
+
+pytestmark = BROWSER
+#: Where something ends on the screen, and how far the page is scrolled.
+BOTTOM = "name => document.querySelector(name).getBoundingClientRect().bottom + scrollY"
+TOP = "document.querySelector('#board').getBoundingClientRect().top + scrollY"
+
+
+def test_the_whole_workbench_fits_the_windows_of_laptops(visit: Callable[..., Visit]) -> None:
+    for width, height in ((1280, 720), (1366, 768), (1440, 900)):
+        here = visit(viewport={"width": width, "height": height})
+        page = here.open()
+        for part in ("#board", "#legend", "#map-ask .primary"):
+            assert page.evaluate(BOTTOM, part) <= height, (width, part)
+        before = page.evaluate(TOP)
+        here.choose("tool", "paint")
+        assert page.locator("#palette").is_visible()
+        assert page.evaluate(TOP) == before
+        page.evaluate("document.querySelector('#notice').hidden = false")
+        assert page.evaluate(TOP) == before
+        page = here.open("/?grid#grid")
+        assert page.evaluate(BOTTOM, "#table-ask .primary") <= height
+
+
+def test_all_pipelines_are_seen_on_a_phone_and_all_choices_in_forced_colours(
+    visit: Callable[..., Visit],
+) -> None:
+    here = visit(viewport={"width": 390, "height": 844}, forced_colors="active")
+    page = here.open()
+    for link in page.locator("#pipelines a").all():
+        box = link.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
+    marked = "name => getComputedStyle(document.querySelector(name)).outlineStyle"
+    for part in (".segments :checked + span", ".thumb :checked + i", "#pipelines [aria-current]"):
+        assert page.evaluate(marked, part) == "solid"
+
+
+def test_a_corner_that_can_be_cut_is_said_and_straightened_with_one_click(
+    visit: Callable[..., Visit],
+) -> None:
+    here = visit()
+    page = here.open()
+    for cell in ((0, 0), (0, 11), (11, 11)):
+        page.mouse.click(*here.cell(*cell))
+    assert "23 cells to L12" in page.locator("#route-said").inner_text()
+    assert page.locator("#detour-said").inner_text().startswith("Corner L1 can be cut")
+    page.get_by_role("button", name="Straighten it").click()
+    assert "22 cells to L12" in page.locator("#route-said").inner_text()
+    assert page.locator("#detour").is_hidden()
+    page.keyboard.press("Control+z")
+    assert page.locator("#detour").is_visible()
+    # A hand that goes by steps right and down means the diagonal.
+    page.get_by_role("button", name="Clear").click()
+    here.drag((0, 0), (0, 1), (1, 1), (1, 2), (2, 2), (11, 11))
+    assert "12 cells to L12, complete" in page.locator("#route-said").inner_text()
+    assert page.locator("#detour").is_hidden()
+
+
+def _file(size: tuple[int, int], kind: str) -> dict[str, Any]:
+    """A chess board in white and magenta: no land looks like it."""
+    fields = np.indices((size[1], size[0])).sum(0) // (size[1] // 4) % 2
+    pixels = np.where(fields[..., None], [255, 0, 255], [255, 255, 255]).astype(np.uint8)
+    data = io.BytesIO()
+    Image.fromarray(pixels).save(data, kind)
+    name = f"land.{kind}"
+    return {"name": name, "mimeType": f"image/{kind}", "buffer": data.getvalue()}
+
+
+def test_images_of_any_size_and_shape_are_cut_shrunk_and_warned_about(
+    visit: Callable[..., Visit],
+) -> None:
+    here = visit()
+    page = here.open()
+    # More pixels than the server takes, in a format that it does not read.
+    page.set_input_files("#upload", _file((3000, 2000), "webp"))
+    page.locator("#crop-at").focus()
+    page.keyboard.press("Home")
+    page.get_by_role("button", name="Use this part").click()
+    page.locator("#map-name", has_text="land.webp").wait_for()
+    page.locator("#notice", has_text="does not look like").wait_for()
+    # Given up, nothing changes; a square needs no cutting, and a map no warning.
+    page.set_input_files("#upload", _file((300, 200), "png"))
+    page.get_by_role("button", name="Cancel").click()
+    assert page.locator("#map-name").inner_text() == "land.webp"
+    stored = page.request.get(f"{here.server.url}/api/pipelines/terrain/contexts/70").json()
+    own = {"name": "own.png", "mimeType": "image/png"}
+    data = base64.b64decode(stored["image"].partition(",")[2])
+    page.set_input_files("#upload", own | {"buffer": data})
+    page.locator("#map-name", has_text="own.png").wait_for()
+    assert page.locator("#notice").is_hidden()
+    assert here.path() == stored["path"]
+
+
+def test_what_is_open_and_painted_survives_a_reload_and_a_question_the_server(
+    visit: Callable[..., Visit],
+) -> None:
+    here = visit()
+    page = here.open("/#terrain?row=3")
+    page.locator("#map-name", has_text="Map 4").wait_for()
+    here.choose("tool", "paint")
+    here.choose("terrain", "rock")
+    here.drag((5, 5), (5, 8))
+    here.choose("tool", "draw")
+    here.drag(*NEAR)
+    here.choose("kind-map-ask", "relative")
+    here.settle()
+    here.until("location.hash.includes('kind=relative') && location.hash.includes('paint=')")
+    path, said = here.path(), page.locator("#route-said").inner_text()
+    here.open(page.url.removeprefix(here.server.url) + "&again")
+    here.until("document.getElementById('map-name').textContent === 'Map 4, painted'")
+    here.settle()
+    assert here.path() == path
+    assert page.locator("#route-said").inner_text() == said
+    # The answer of a link that this server does not know is asked for again.
+    page = here.open("/?1#grid")
+    page.get_by_label("rain, exactly").fill("1.5")
+    here.wish_for_row(8)
+    page.locator("#wanted-said", has_text="It would cost").wait_for()
+    here.explain()
+    answer = here.answer()
+    here.until("location.pathname.startsWith('/t/')")
+    lost = re.sub("/t/[^#]+", "/t/unknown", page.url.removeprefix(here.server.url))
+    other = visit()
+    other.open(lost)
+    assert other.answer() == answer
+    # Another context has another answer.
+    page.get_by_label("rain, exactly").fill("1.6")
+    page.locator("#result .old").wait_for()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Control+z")
+    here.until("!document.querySelector('#result .old')")
+    assert page.get_by_label("rain, exactly").input_value() == "1.5"
+    box = page.get_by_label("rain, exactly")
+    box.fill("7")
+    page.locator(".why", has_text="but this pipeline knows only").wait_for()
+    box.fill("1.5")
+    page.get_by_role("button", name="fog in an answer").click()
+    page.get_by_label("fog at least").fill("2")
+    page.get_by_label("fog at most").fill("1")
+    page.locator(".why", has_text="The range of fog is reversed").wait_for()

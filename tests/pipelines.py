@@ -34,4 +34,6 @@ def another(pipeline: cfopt.Pipeline, x0: torch.Tensor) -> torch.Tensor:
 
 def asking(e: cfopt.Explanation, **changes: Any) -> cfopt.Explanation:
     """An explanation as if something else had been asked."""
-    return replace(e, asked=replace(e.asked, **changes))
+    other = replace(e, asked=replace(e.asked, **changes))
+    alternative = getattr(other.criterion, "alternative", None)
+    return other if alternative is None else replace(other, wanted=alternative)

@@ -113,8 +113,8 @@ def test_a_pipeline_that_cannot_be_loaded_says_so(
 ) -> None:
     config = tmp_path / "CONFIG.toml"
     config.write_text(_CONFIG)
-    for name, content in (("margins.safetensors", "no weights"), ("weeks.csv", "wood,orders\n3,5\n")):
-        (tmp_path / name).write_text(content)
+    (tmp_path / "margins.safetensors").write_text("no weights")
+    (tmp_path / "weeks.csv").write_text("wood,orders\n3,5\n")
     (tmp_path / "mix.lp").write_text(_MODEL)
     with command_serving("--config", str(config)) as server:
         here = Visit(browser, server)

@@ -8,7 +8,7 @@ import torch
 from cfopt._typing import Array
 from cfopt.engine.rules import Rules
 from cfopt.exact.affine_task import AffineTask
-from cfopt.exact.geometry import HalfSpaces, System
+from cfopt.exact.geometry import HalfSpaces, System, find_clash
 from cfopt.question.quantifier import Quantifier
 
 #: Decisions after which a bound is as good as it gets, and the most by which a cut may be broken,
@@ -66,7 +66,7 @@ def _to_polyhedron(
         system = system.with_cuts(cut)
         found = model.noise.nearest(system)
         if not isinstance(found, tuple):
-            clash = system.clash()
+            clash = find_clash(system)
             return (np.inf, True) if clash is not None else (least, False)
         w, bound = found[0].values, found[1]
         least = max(least, max(bound, 0.0) ** (1 / model.noise.power))

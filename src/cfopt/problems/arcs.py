@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components, dijk
 
 from cfopt._typing import Indices
 from cfopt.errors import InputError
-from cfopt.problems.base import as_array
+from cfopt.problems.arrays import as_array
 
 #: Steps that the search for all paths may take in any case, and for each path.
 _STEPS, _STEPS_A_PATH = 20_000, 10

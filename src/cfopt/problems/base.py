@@ -8,14 +8,14 @@ from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from cfopt._typing import Array, Indices
+from cfopt._typing import Array
 from cfopt.errors import InputError, SolverError
 from cfopt.problems.conditions import Conditions
 from cfopt.problems.decision_space import DecisionSpace
@@ -51,37 +51,9 @@ class Solved:
     shortfall: Tensor | None = None
 
 
-@dataclass(frozen=True)
-class PartialCosts:
-    """Prices of which only some columns are predicted: `price = fixed + scatter(costs)`.
-
-    Arguments:
-        columns: the decision column that each predicted cost lands on, `(n,)`.
-        fixed: what every column costs in any case, `(m,)`.
-    """
-
-    columns: Indices
-    fixed: Array
-
-    def __call__(self, costs: Tensor) -> Tensor:
-        """The price of every column: `(B, n) -> (B, m)`, differentiable."""
-        fixed = torch.as_tensor(self.fixed, dtype=costs.dtype, device=costs.device)
-        columns = torch.as_tensor(self.columns, dtype=torch.long, device=costs.device)
-        return fixed.expand(len(costs), -1).index_add(1, columns, costs)
-
-
 def same_decision(left: Tensor, right: Tensor) -> Tensor:
     """Whether decisions agree up to the solvers' tolerance: `(B, m), (B, m) -> (B,)`."""
     return ((left - right).abs() <= FEASIBILITY_TOLERANCE * right.abs().clamp(min=1)).all(1)
-
-
-def as_array(name: str, values: Any) -> Array:
-    """A float64 copy of what a user gives as numbers."""
-    given = values.detach().cpu().numpy() if isinstance(values, Tensor) else values
-    try:
-        return np.array(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} needs to be an array of numbers: {error}.") from error
 
 
 class Problem(DecisionSpace, ABC):

@@ -10,13 +10,13 @@ from torch import Tensor
 from cfopt import registry
 from cfopt._typing import Array, Indices
 from cfopt.errors import InputError
+from cfopt.problems.arrays import as_array
 from cfopt.problems.base import (
     FEASIBILITY_TOLERANCE,
     NO_OTHER,
     ROUNDING,
     Problem,
     Solved,
-    as_array,
 )
 from cfopt.problems.conditions import Conditions
 from cfopt.problems.sense import Sense

@@ -17,7 +17,8 @@ from cfopt import registry
 from cfopt._typing import Array, Indices
 from cfopt.errors import InputError
 from cfopt.problems.arcs import Arcs, End, arcs_of_matrix, walk
-from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved, as_array
+from cfopt.problems.arrays import as_array
+from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved
 from cfopt.problems.conditions import Conditions
 from cfopt.problems.finite import Finite
 from cfopt.problems.path_program import PathProgram

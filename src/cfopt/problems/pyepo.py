@@ -12,9 +12,10 @@ from torch import Tensor
 
 from cfopt._typing import Array
 from cfopt.errors import InputError, SolverError
-from cfopt.problems.base import FEASIBILITY_TOLERANCE, PartialCosts, Problem
+from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem
 from cfopt.problems.or_tools import CpSat, OrTools
 from cfopt.problems.oracle import Returned, try_binary
+from cfopt.problems.partial_costs import PartialCosts
 from cfopt.problems.sense import Sense
 from cfopt.problems.solvers import Gurobi, Solver, Unbounded
 

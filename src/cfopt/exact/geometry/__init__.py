@@ -1,5 +1,8 @@
 """The nearest point of a polyhedron, with multipliers that prove it."""
 
+from cfopt.exact.geometry.clash import find_clash as find_clash
+from cfopt.exact.geometry.half_spaces import HalfSpaces as HalfSpaces
+from cfopt.exact.geometry.half_spaces import Leeway as Leeway
 from cfopt.exact.geometry.master import Master as Master
 from cfopt.exact.geometry.nearest import Nearest as Nearest
 from cfopt.exact.geometry.norms import Euclidean as Euclidean
@@ -8,8 +11,6 @@ from cfopt.exact.geometry.norms import Norm as Norm
 from cfopt.exact.geometry.norms import Taxicab as Taxicab
 from cfopt.exact.geometry.support import Support as Support
 from cfopt.exact.geometry.system import FAR as FAR
-from cfopt.exact.geometry.system import HalfSpaces as HalfSpaces
-from cfopt.exact.geometry.system import Leeway as Leeway
 from cfopt.exact.geometry.system import System as System
 from cfopt.exact.geometry.tree import Choice as Choice
 from cfopt.exact.geometry.tree import Grid as Grid

@@ -9,9 +9,10 @@ import numpy as np
 
 from cfopt._typing import Array
 from cfopt.exact.geometry.branching import Branching
+from cfopt.exact.geometry.half_spaces import HalfSpaces
 from cfopt.exact.geometry.nearest import Nearest, relax
 from cfopt.exact.geometry.norms import Norm
-from cfopt.exact.geometry.system import HalfSpaces, System
+from cfopt.exact.geometry.system import System
 from cfopt.exact.geometry.tree import Grid
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cfopt._typing import Array
+from cfopt.exact.geometry.clash import find_clash
 from cfopt.exact.geometry.norms import Norm
 from cfopt.exact.geometry.system import System
 from cfopt.exact.geometry.tree import Leaf, Tree
@@ -39,7 +40,7 @@ def relax(system: System, norm: Norm) -> Nearest:
     refuted = None if found is None else found.multipliers
     # Of one case of many, nobody asks why there is no answer; of a whole system they do.
     decided = system.support is not None and not system.support.open.all()
-    clash = refuted if decided and refuted is not None else system.clash()
+    clash = refuted if decided and refuted is not None else find_clash(system)
     clash = refuted if clash is None else clash
     if clash is None:
         return Nearest(None, 0.0, nothing)  # neither a solution nor a proof: nothing is claimed

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 
-import daqp
 import numpy as np
 
 from cfopt._typing import Array
+from cfopt.exact.geometry.daqp import Refutation, nearest_by_daqp
 from cfopt.exact.geometry.highs import Optimum, solve_program
 from cfopt.exact.geometry.support import Support
 from cfopt.exact.geometry.system import System
@@ -19,19 +18,8 @@ from cfopt.exact.geometry.system import System
 _BREACH = 1e-7
 #: By what fraction of the cost an answer may be above its bound.
 _GAP = 1e-8
-#: The number of features from which it pays to work in the span of the normals.
-_WIDE = 200
-#: DAQP's infinity.
-_OPEN = 1e30
 #: Problems of these sizes are solved as they are.
 _USUAL = (1e-2, 1e2)
-
-
-@dataclass(frozen=True)
-class Refutation:
-    """Multipliers of rows, `(k,)`, that show a clash."""
-
-    multipliers: Array
 
 
 class Norm(ABC):
@@ -157,7 +145,7 @@ class Euclidean(Norm):
 
     def attempts(self, system: System) -> Iterator[Optimum | Refutation | None]:
         """By DAQP, the fastest and most exact of those in `benchmarks/qp.py`; else by HiGHS."""
-        yield _by_daqp(system)
+        yield nearest_by_daqp(system)
         curvature, costs = np.full(len(system.lower), 2.0), np.zeros(len(system.lower))
         rows = (system.matrix, system.row_lower, system.row_upper)
         yield solve_program(costs, *rows, system.lower, system.upper, curvature)
@@ -232,7 +220,7 @@ class Taxicab(Norm):
         Where it is one case of many, DAQP is asked first whether there is anything.
         """
         if system.support is not None:
-            clash = _by_daqp(system)
+            clash = nearest_by_daqp(system)
             if isinstance(clash, Refutation):
                 yield clash
         size = len(system.lower)
@@ -319,52 +307,3 @@ class Largest(Norm):
             parts = [(g * u - growth * np.abs(u)) / steepest for u in corners]
             least = min(least, float(t) + system.total(np.min(parts, axis=0)))
         return least - (c + constant) / steepest
-
-
-def _by_daqp(system: System) -> Optimum | Refutation:
-    if system.plain:
-        return _within_span(system)
-    free = system.lower < system.upper
-    held = np.where(free, 0.0, system.lower)
-    size, count = int(free.sum()), len(system.matrix)
-    taken = system.matrix @ held
-    if size == 0:
-        over, under = taken - system.row_upper, system.row_lower - taken
-        worst = np.where(np.maximum(over, under) > 0, np.where(over > under, 1.0, -1.0), 0.0)
-        first = np.arange(count) == np.maximum(over, under).argmax() if count else worst
-        return Refutation(worst * first) if worst.any() else Optimum(held, np.zeros(count))
-    upper = np.concatenate([system.upper[free], system.row_upper - taken])
-    lower = np.concatenate([system.lower[free], system.row_lower - taken])
-    matrix = np.ascontiguousarray(system.matrix[:, free])
-    u, _, flag, info = daqp.solve(
-        *_objective(size), matrix, np.clip(upper, -_OPEN, _OPEN), np.clip(lower, -_OPEN, _OPEN)
-    )
-    if flag <= 0:
-        return _clash_of(matrix, np.asarray(info["lam"])[size:])
-    held[free] = u
-    return Optimum(held, np.asarray(info["lam"])[size:])
-
-
-def _clash_of(matrix: Array, weights: Array) -> Refutation:
-    """Where DAQP finds nothing, its weights are of rows of norm 1, and their sum vanishes."""
-    norm = np.sqrt(np.square(matrix).sum(axis=1))
-    if len(weights) == len(norm):
-        weights = np.divide(weights, norm, where=norm > 0, out=weights.copy())
-    return Refutation(weights)
-
-
-def _within_span(system: System) -> Optimum | Refutation:
-    """Without bounds the nearest point is a combination of the normals, of which there are few."""
-    matrix, basis = system.matrix, None
-    if matrix.shape[1] > _WIDE:
-        basis = np.linalg.qr(matrix.T)[0]
-        matrix = np.ascontiguousarray(matrix @ basis)
-    u, _, flag, info = daqp.solve(*_objective(matrix.shape[1]), matrix, system.rows[1])
-    if flag <= 0:
-        return _clash_of(matrix, np.asarray(info["lam"]))
-    return Optimum(u if basis is None else basis @ u, np.asarray(info["lam"]))
-
-
-@lru_cache(maxsize=16)
-def _objective(size: int) -> tuple[Array, Array]:
-    return 2 * np.eye(size), np.zeros(size)

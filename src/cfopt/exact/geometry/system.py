@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cfopt._typing import Array
-from cfopt.exact.geometry.highs import solve_program
+from cfopt.exact.geometry.half_spaces import HalfSpaces, Leeway
 from cfopt.exact.geometry.support import Support
 
 #: How exactly sums of products are known, as a fraction of their terms.
@@ -18,49 +18,6 @@ _ROUNDING = 1e-13
 #: A clash proves that there is no solution only if it exceeds what the rows may be broken by this
 #: many times: the leeway grows with the change, and would overtake a smaller one not far away.
 FAR = 100.0
-
-
-@dataclass(frozen=True)
-class HalfSpaces:
-    """`normals @ u <= limits`, and how exactly they are known.
-
-    Arguments:
-        normals: `(C, p)`.
-        limits: `(C,)`.
-        rounding: the most that each limit should be undercut, so that rounding elsewhere does not
-            break it, `(C,)`. Solutions respect it where they can; proofs do without.
-        doubt: the uncertainty of the limits, `(C,)`.
-        grain: the uncertainty of the entries of the normals, `(C,)`.
-    """
-
-    normals: Array
-    limits: Array
-    rounding: Array
-    doubt: Array
-    grain: Array
-
-    @classmethod
-    def interleaved(cls, parts: Sequence[HalfSpaces]) -> HalfSpaces:
-        """The first of each part, then the second of each, and so on."""
-        return cls(*_interleave(parts))
-
-
-@dataclass(frozen=True)
-class Leeway:
-    """By how much rows may be broken by a change u: `constant + growth @ |u|`.
-
-    Arguments:
-        constant: `(k,)`.
-        growth: `(k, p)`.
-    """
-
-    constant: Array
-    growth: Array
-
-    @classmethod
-    def interleaved(cls, parts: Sequence[Leeway]) -> Leeway:
-        """The first of each part, then the second of each, and so on."""
-        return cls(*_interleave(parts))
 
 
 @dataclass(frozen=True)
@@ -286,58 +243,6 @@ class System:
         open_ended = ~np.isfinite(np.where(g > 0, self.lower, self.upper))
         vanishes = bool((np.abs(g[open_ended]) <= weight @ (self.rows[4] + _ROUNDING)).all())
         return excess, float(np.sqrt(slope @ slope)), vanishes
-
-    def clash(self) -> Array | None:
-        """Multipliers that show that nothing satisfies the system; None if none are found.
-
-        Preferably such that need no bounds, or at least not those that hold an entry in place:
-        then a user knows that loosening these would not help.
-        """
-        held = self.lower == self.upper
-        free = np.full_like(self.lower, np.inf)
-        boxes = [(-free, free)]
-        if np.isfinite(self.lower).any() or np.isfinite(self.upper).any():
-            boxes.append((np.where(held, -np.inf, self.lower), np.where(held, np.inf, self.upper)))
-            boxes.append((self.lower, self.upper))
-        for lower, upper in boxes:
-            multipliers = self.within(lower, upper)._clash()
-            if multipliers is not None:
-                return multipliers
-        return None
-
-    def _clash(self) -> Array | None:
-        """The dual of `min t` subject to the rows relaxed by t.
-
-        A basic solution has a smallest possible set of rows that clash.
-        """
-        size, rows = len(self.lower), len(self.matrix)
-        finite = [np.isfinite(self.row_upper), np.isfinite(self.row_lower)]
-        column = np.ones((rows, 1))
-        over = np.hstack([self.matrix, -column])[finite[0]]
-        under = np.hstack([self.matrix, column])[finite[1]]
-        count = len(over)
-        solved = solve_program(
-            np.append(np.zeros(size), 1.0),
-            np.concatenate([over, under]),
-            np.concatenate([np.full(count, -np.inf), self.row_lower[finite[1]]]),
-            np.concatenate([self.row_upper[finite[0]], np.full(len(under), np.inf)]),
-            np.append(self.lower, 0.0),
-            np.append(self.upper, np.inf),
-        )
-        if solved is None:
-            return None
-        multipliers = np.zeros(rows)
-        multipliers[finite[0]] += np.maximum(solved.multipliers[:count], 0.0)
-        multipliers[finite[1]] += np.minimum(solved.multipliers[count:], 0.0)
-        multipliers[np.abs(multipliers) < 1e-9 * np.abs(multipliers).max(initial=0.0)] = 0.0
-        return multipliers if self.refutes(multipliers) else None
-
-
-def _interleave(parts: Sequence[HalfSpaces] | Sequence[Leeway]) -> list[Array]:
-    """The fields of parts that have as many rows each, row by row."""
-    names = [one.name for one in fields(parts[0])]
-    joined = [np.stack([getattr(part, name) for part in parts], axis=1) for name in names]
-    return [values.reshape(-1, *values.shape[2:]) for values in joined]
 
 
 def _lengths(matrix: Array) -> Array:

@@ -1,0 +1,60 @@
+"""Half-spaces of a change of context: how exactly they are known, how far they may be broken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from cfopt._typing import Array
+
+
+@dataclass(frozen=True)
+class HalfSpaces:
+    """`normals @ u <= limits`, and how exactly they are known.
+
+    Arguments:
+        normals: `(C, p)`.
+        limits: `(C,)`.
+        rounding: the most that each limit should be undercut, so that rounding elsewhere does not
+            break it, `(C,)`. Solutions respect it where they can; proofs do without.
+        doubt: the uncertainty of the limits, `(C,)`.
+        grain: the uncertainty of the entries of the normals, `(C,)`.
+    """
+
+    normals: Array
+    limits: Array
+    rounding: Array
+    doubt: Array
+    grain: Array
+
+    @classmethod
+    def interleaved(cls, parts: Sequence[HalfSpaces]) -> HalfSpaces:
+        """The first of each part, then the second of each, and so on."""
+        return cls(*_interleave(parts))
+
+
+@dataclass(frozen=True)
+class Leeway:
+    """By how much rows may be broken by a change u: `constant + growth @ |u|`.
+
+    Arguments:
+        constant: `(k,)`.
+        growth: `(k, p)`.
+    """
+
+    constant: Array
+    growth: Array
+
+    @classmethod
+    def interleaved(cls, parts: Sequence[Leeway]) -> Leeway:
+        """The first of each part, then the second of each, and so on."""
+        return cls(*_interleave(parts))
+
+
+def _interleave(parts: Sequence[HalfSpaces] | Sequence[Leeway]) -> list[Array]:
+    """The fields of parts that have as many rows each, row by row."""
+    names = [one.name for one in fields(parts[0])]
+    joined = [np.stack([getattr(part, name) for part in parts], axis=1) for name in names]
+    return [values.reshape(-1, *values.shape[2:]) for values in joined]

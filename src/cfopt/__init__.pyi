@@ -3,10 +3,6 @@ from . import generative as generative
 from . import predictors as predictors
 from . import problems as problems
 from . import search as search
-from ._explain import explain as explain
-from ._explain_costs import explain_costs as explain_costs
-from ._remedy import remedies as remedies
-from ._trade_off import trade_off as trade_off
 from .engine.progress import Moving as Moving
 from .engine.progress import Points as Points
 from .engine.progress import Progress as Progress
@@ -22,6 +18,10 @@ from .exact.affine import Affine as Affine
 from .exact.certificate import Certificate as Certificate
 from .exact.certificate import Clash as Clash
 from .exact.positive import Positive as Positive
+from .explaining.explain import explain as explain
+from .explaining.explain_costs import explain_costs as explain_costs
+from .explaining.remedy import remedies as remedies
+from .explaining.trade_off import trade_off as trade_off
 from .generative import GenerativeModel as GenerativeModel
 from .models import TerrainModels as TerrainModels
 from .models import load_terrain as load_terrain

@@ -31,7 +31,7 @@ def test_names_are_loaded_on_first_use_and_a_task_loads_no_training_code() -> No
         "print(*(name for name in sys.modules if name.startswith('cfopt.generative.')))\n"
         "assert 'rich' not in sys.modules and 'matplotlib' not in sys.modules\n"
         "assert cfopt.generative.train and 'cfopt.generative.training' in sys.modules\n"
-        "from cfopt._explain import explain\n"
+        "from cfopt.explaining.explain import explain\n"
         "assert cfopt.explain is explain and cfopt.MDMM and cfopt.datasets.Terrain\n"
         "assert {'MDMM', 'explain'} <= set(dir(cfopt)) and cfopt.__version__\n"
         "from cfopt import *\n"

@@ -14,7 +14,6 @@ import torch
 from torch import nn
 
 import cfopt
-from cfopt._explain import answer
 from cfopt.app.config import Config
 from cfopt.app.models import build_generative, build_predictor, build_problem
 from cfopt.app.question import build_criterion
@@ -22,6 +21,7 @@ from cfopt.app.reading import chosen_rows, read_contexts, read_more
 from cfopt.app.trust import digest, source_digest
 from cfopt.engine.progress import Progress
 from cfopt.errors import InputError, PredictorError
+from cfopt.explaining.explain import answer
 from cfopt.pipeline import Pipeline
 from cfopt.pipeline.contexts import Contexts
 from cfopt.question import Question

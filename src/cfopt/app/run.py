@@ -8,13 +8,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cfopt._remedy import remedies
 from cfopt.app.checkpoint import each_alone, read_part, write_part
 from cfopt.app.config import Config
 from cfopt.app.job import Job, placed
 from cfopt.app.results import write_results
 from cfopt.engine.progress import Progress
 from cfopt.errors import InputError, StorageError
+from cfopt.explaining.remedy import remedies
 from cfopt.result.explanation import Explanation
 from cfopt.running.folder import claim
 from cfopt.running.pace import Display, Pace, duration

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from cfopt import registry
-from cfopt._explain import explain
 from cfopt.engine.rules import Rules
 from cfopt.engine.space import Space
 from cfopt.engine.task import Task
 from cfopt.exact.verify import verify
+from cfopt.explaining.explain import explain
 from cfopt.problems.finite import Finite
 from cfopt.problems.sense import Sense
 from cfopt.question import Absolute, Criterion, Epsilon, Relative

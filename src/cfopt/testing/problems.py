@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from cfopt._explain import explain
+from cfopt.explaining.explain import explain
 from cfopt.pipeline import Pipeline
 from cfopt.problems.base import Problem
 from cfopt.problems.scene import Scene

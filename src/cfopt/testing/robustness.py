@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from cfopt import registry
-from cfopt._explain import explain
+from cfopt.explaining.explain import explain
 from cfopt.pipeline import Pipeline, Predictor
 from cfopt.problems import GridShortestPath
 from cfopt.question import Absolute

@@ -9,9 +9,9 @@ from functools import cache, cached_property
 import torch
 from torch import Tensor, nn
 
-from cfopt._explain import answer
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
+from cfopt.explaining.explain import answer
 from cfopt.generative.pca import PCA
 from cfopt.pipeline import Pipeline
 from cfopt.problems.base import Problem

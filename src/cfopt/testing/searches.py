@@ -8,12 +8,12 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from cfopt._explain import explain
 from cfopt.engine.progress import Points
 from cfopt.engine.rules import Rules
 from cfopt.engine.space import Space
 from cfopt.engine.task import Task
 from cfopt.exact.verify import verify
+from cfopt.explaining.explain import explain
 from cfopt.pipeline import Pipeline
 from cfopt.question import Absolute, Criterion, Epsilon, Relative
 from cfopt.question.proximity import L2

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cfopt._explain import answer
 from cfopt.errors import CfoptError, InputError
+from cfopt.explaining.explain import answer
 from cfopt.question import Question
 from cfopt.question.ball import Ball
 from cfopt.question.prices import Prices

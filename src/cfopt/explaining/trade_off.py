@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from cfopt._again import ask_again
-from cfopt._explain import explain
 from cfopt.errors import InputError
+from cfopt.explaining.again import ask_again
+from cfopt.explaining.explain import explain
 from cfopt.pipeline import Pipeline
 from cfopt.question import Criterion
 from cfopt.question.domain import Domain

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from cfopt._explain import answer
 from cfopt.engine.progress import Progress
 from cfopt.errors import InputError
+from cfopt.explaining.explain import answer
 from cfopt.pipeline import Pipeline
 from cfopt.problems import Problem
 from cfopt.question import Criterion, Question

@@ -12,14 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cfopt._options import with_options
-from cfopt._pose import check_question, pose, scaled, variation_of
 from cfopt.engine.encoding import encode
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
 from cfopt.errors import CfoptError, InputError
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.tree_task import trees_of
+from cfopt.explaining.options import with_options
+from cfopt.explaining.pose import check_question, pose, scaled, variation_of
 from cfopt.generative.protocol import GenerativeModel
 from cfopt.pipeline import Pipeline
 from cfopt.pipeline.contexts import Contexts

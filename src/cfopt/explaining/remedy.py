@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 
-from cfopt._again import ask_again
+from cfopt.explaining.again import ask_again
 from cfopt.pipeline import Pipeline
 from cfopt.question.domain import Domain
 from cfopt.question.relaxing import LimitOfOne, involved, single_limits, without

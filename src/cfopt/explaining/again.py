@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from cfopt._explain import answer
+from cfopt.explaining.explain import answer
 from cfopt.pipeline import Pipeline
 from cfopt.question.features import Features
 from cfopt.result.explanation import Explanation

@@ -1,0 +1,1 @@
+"""From a question to verified answers: posed as a task, searched, settled row by row."""

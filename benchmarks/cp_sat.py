@@ -31,8 +31,8 @@ class Nearest:
         loss: the squared distance, inf if there is none.
         proved: whether nothing nearer exists.
         cuts: the decisions that were cut with.
-        seconds: of one core, for everything.
-        last: of one core, for the last solve, which has all cuts.
+        seconds: the seconds of one core, for everything.
+        last: the seconds of one core, for the last solve, which has all cuts.
     """
 
     loss: float

@@ -116,7 +116,7 @@ class ForestTasks:
     Arguments:
         setting: what was trained.
         model: the regressor itself.
-        pipeline: with the grid.
+        pipeline: the pipeline, with the grid.
         contexts: those that it was trained on, `(1000, p)`.
         decisions: what the pipeline decides there, `(1000, m)`.
     """

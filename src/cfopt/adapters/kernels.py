@@ -22,7 +22,7 @@ class KernelSum(nn.Module):
     Arguments:
         kernel: `(B, p), (N, p) -> (B, N)`.
         points: the points that the model has kept, `(N, p)`.
-        weights: of each point and cost, `(N, n)`.
+        weights: the weights of each point and cost, `(N, n)`.
         bias: `(n,)`, or one for all.
     """
 

@@ -35,7 +35,7 @@ class _Graph:
     """Runs a session on arrays.
 
     Arguments:
-        session: with one input of numbers, and one output.
+        session: the session, with one input of numbers, and one output.
     """
 
     def __init__(self, session: Any) -> None:

@@ -44,10 +44,10 @@ def attack(task: Task, x: Tensor, steepest: Steepest, seed: int = 0) -> Attack:
     solved for at each point. Finding nothing proves nothing.
 
     Arguments:
-        task: with a variation.
+        task: the task, with a variation.
         x: contexts, one for each row.
-        steepest: of the ball's norm.
-        seed: of the random starts.
+        steepest: the steepest directions of the ball's norm.
+        seed: the seed of the random starts.
     """
     variation = task.variation
     assert variation is not None

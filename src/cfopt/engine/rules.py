@@ -40,7 +40,7 @@ class Rules(Batch):
         size: the largest price at the origin, `(B,)`; rounding is measured against it.
         precise: the factual decisions before they were rounded to the dtype of the costs, if
             that matters, `(B, m)` in float64 on the CPU.
-        dtype: that of the contexts, which says how exactly prices can be known.
+        dtype: the dtype of the contexts, which says how exactly prices can be known.
         wish: the plans among which the criterion has a choice, if it has one; read off the
             criterion.
     """

@@ -35,7 +35,7 @@ def assure(task: Task, x: Tensor, costs: Tensor) -> Assurance:
     """Judge contexts whose criterion holds in themselves: `(B, ...) -> Assurance`.
 
     Arguments:
-        task: with a variation.
+        task: the task, with a variation.
         x: the contexts.
         costs: those predicted there by the task's own predictor, `(B, n)` in float64.
     """

@@ -30,7 +30,7 @@ class TreeLimits:
         origin: its context, `(p,)`.
         units: the scale of each feature, `(p,)`.
         power: k of the loss `sum_f |c_f|^k` of the scaled change c.
-        dtype: that of contexts.
+        dtype: the dtype of contexts.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ class PathProgram(Problem):
     Costs may have any sign.
 
     Arguments:
-        arcs: of the graph.
+        arcs: the arcs of the graph.
         columns: which entries of a decision an arc adds to, `(m, A)`, sparse.
         always: what every decision has besides, `(m,)`.
         conditions: on decisions.

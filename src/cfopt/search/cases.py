@@ -54,7 +54,7 @@ class CaseTree:
         row: the row.
         cuts: what is known to be in the way of the plan.
         radius: the length of change up to which to look.
-        loss: that of the best context known; inf if there is none.
+        loss: the loss of the best context known; inf if there is none.
         most: how many cases to look at.
     """
 

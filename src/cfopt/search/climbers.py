@@ -122,8 +122,8 @@ def pull_home(
         land: what judges.
         climbers: the points; those that are not valid stay.
         rest: a block is at rest when what is tried of it is a smaller fraction of the change.
-        generator: of bundles.
-        part: of the budget that may be used.
+        generator: the generator of bundles.
+        part: the fraction of the budget that may be used.
     """
     running = (climbers.miss == 0).nonzero().flatten()
     masks = _bundles(land, generator)

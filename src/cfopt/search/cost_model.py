@@ -43,7 +43,7 @@ class CostModels:
 
     Arguments:
         land: what judges.
-        generator: of the directions in which features move that are at home.
+        generator: the generator of the directions in which features move that are at home.
     """
 
     def __init__(self, land: Landscape, generator: torch.Generator) -> None:
@@ -71,7 +71,7 @@ class CostModels:
 
         Arguments:
             climbers: the points.
-            part: of the budget that may be used.
+            part: the fraction of the budget that may be used.
         """
         land, running = self._land, torch.arange(len(climbers), device=climbers.rows.device)
         if not len(climbers) or land.blocks > _DEAREST * land.budget:

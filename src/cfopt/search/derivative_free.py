@@ -54,7 +54,7 @@ class DerivativeFree(Search):
 
     Arguments:
         evaluations: about how many points of each row are judged at most.
-        seed: of the random moves, which are the same for every row.
+        seed: the seed of the random moves, which are the same for every row.
     """
 
     evaluations: int = 3000

@@ -15,7 +15,7 @@ class Incumbents:
 
     Arguments:
         x: the points where the search begins, `(B, ...)`.
-        dtype: that of losses.
+        dtype: the dtype of losses.
 
     Attributes:
         loss: what is minimised, at the best valid point; inf where none is known, `(B,)`.

@@ -25,7 +25,7 @@ class ListedCases:
         model: the same as a network, whose decisions are listed.
         row: the row.
         radius: the length of change up to which to look.
-        loss: that of the best context known; inf if there is none.
+        loss: the loss of the best context known; inf if there is none.
         most: how many cases to look at, of all decisions together.
     """
 

@@ -20,7 +20,7 @@ class TangentPlanes:
     no slope of a single point says which way is short.
 
     Arguments:
-        evaluator: of the task.
+        evaluator: the evaluator of the task.
         width: K.
         recorded: its predictor, which remembers its last call.
     """

@@ -87,7 +87,7 @@ class Cells:
         Arguments:
             thresholds: those of each feature, in increasing order.
             origin: the factual context, `(p,)`.
-            dtype: that of contexts.
+            dtype: the dtype of contexts.
             units: the scale of each feature, `(p,)`.
             power: k of the loss `sum_f |c_f|^k` of the scaled change c.
             allowed: what features may be.

@@ -17,7 +17,8 @@ class Network:
     """Prices as a function of a change: `z = W a + b` and `a = max(z, 0)`, layer after layer.
 
     Arguments:
-        weights, biases: of the hidden layers, then of the prices; the first takes u.
+        weights, biases: the weights and biases of the hidden layers, then of the prices; the first
+            layer takes u.
     """
 
     weights: tuple[Array, ...]
@@ -89,11 +90,13 @@ class Multipliers:
     """Numbers that combine what holds in a region to one plane; whatever they are, it is valid.
 
     Arguments:
-        cuts: of the inequalities on prices, >= 0, `(C,)`.
-        sums: of the limits on sums of features: > 0 for the upper, < 0 for the lower, `(k,)`.
+        cuts: the multipliers of the inequalities on prices, >= 0, `(C,)`.
+        sums: the multipliers of the limits on sums of features: > 0 for the upper, < 0 for the
+            lower, `(k,)`.
         slopes: by which line through 0 an unstable neuron is bounded from below, between 0 and 1;
             an array for each layer.
-        sides: of the intervals of neurons: > 0 for the upper end, < 0 for the lower; likewise.
+        sides: the multipliers of the intervals of neurons: > 0 for the upper end, < 0 for the
+            lower; likewise.
     """
 
     cuts: Array
@@ -106,9 +109,9 @@ class Lines:
     """The lines that bound each neuron `max(z, 0)` over its interval.
 
     Arguments:
-        intervals: of all neurons.
-        slopes: of the line through 0 below an unstable neuron; by default the better one of 0 and
-            1 by area.
+        intervals: the intervals of all neurons.
+        slopes: the slopes of the lines through 0 below unstable neurons; by default 0 or 1,
+            whichever is better by area.
     """
 
     def __init__(self, intervals: Intervals, slopes: Sequence[Array] | None = None) -> None:

@@ -52,7 +52,7 @@ def under_noise(
         units: what is usual.
         noise: the size of the noise, in deviations.
         draws: how many for each row.
-        seed: of the draws.
+        seed: the seed of the draws.
     """
     generator = torch.Generator().manual_seed(seed)
     numbers = rows.repeat_interleave(draws)

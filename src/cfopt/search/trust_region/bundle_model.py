@@ -27,7 +27,7 @@ class BundleModel:
     the trust region and the limits of contexts. Where one decision suffices, the nearest is chosen.
 
     Arguments:
-        evaluator: of a task among contexts, whose proximity is `|u|^2` or `|u|_1`.
+        evaluator: the evaluator of a task among contexts, whose proximity is `|u|^2` or `|u|_1`.
         width: how many decisions to keep.
     """
 

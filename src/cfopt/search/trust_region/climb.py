@@ -32,7 +32,7 @@ class Positions(NamedTuple):
     Arguments:
         at: the changes, `(R, p)`.
         loss: what is minimised there, `(R,)`.
-        radius: of the trust region, a box, `(R,)`.
+        radius: the radius of the trust region, a box, `(R,)`.
         one_suffices: whether one decision is enough to meet the criterion nearby, `(R,)`.
     """
 
@@ -141,9 +141,9 @@ class Climb:
     without it. The best valid point is kept by the evaluator.
 
     Arguments:
-        evaluator: of the task.
-        model: of the same task.
-        radius: of the first trust region.
+        evaluator: the evaluator of the task.
+        model: the model of the same task.
+        radius: the radius of the first trust region.
         precision: when to end.
     """
 

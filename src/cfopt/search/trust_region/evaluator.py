@@ -45,7 +45,7 @@ class Evaluator:
     """Looks at changes u of a task's points, `home + scale * u`, and remembers the best.
 
     Arguments:
-        task: with the start of each row.
+        task: the task, with the start of each row.
         length: the size of a typical change of each row, in units of the features' scales, `(R,)`;
             u is measured in it, so that nothing depends on the units of x. Codes have unit size:
             there it is None.

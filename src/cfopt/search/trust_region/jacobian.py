@@ -29,7 +29,7 @@ class Linearised(NamedTuple):
         jacobian: `(R, m, n)`.
         loss: `(R,)`.
         slope: `(R, n)`.
-        curvature: that of Gauss and Newton, positive semidefinite, without that of the
+        curvature: the curvature of Gauss and Newton, positive semidefinite, without that of the
             plausibility, `(R, n, n)`.
     """
 

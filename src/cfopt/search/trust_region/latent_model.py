@@ -46,7 +46,7 @@ class LatentModel:
     with the solver on linearised prices, until it has no other decision to offer.
 
     Arguments:
-        evaluator: of a task in a latent space.
+        evaluator: the evaluator of a task in a latent space.
     """
 
     def __init__(self, evaluator: Evaluator) -> None:

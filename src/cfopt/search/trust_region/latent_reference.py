@@ -30,8 +30,8 @@ class LatentReference(Search):
     Arguments:
         contexts: known contexts, such as the training data, `(N, ...)`.
         starts: how many of them each row begins from.
-        max_steps: of a climb.
-        radius: of the first trust region, in the units of codes.
+        max_steps: the largest number of steps of a climb.
+        radius: the radius of the first trust region, in the units of codes.
     """
 
     contexts: Tensor

@@ -36,13 +36,13 @@ class LatentSequential(TrustRegion):
     nearer starts, and polished.
 
     Arguments:
-        max_steps: of one climb.
-        radius: of the first trust region, in the units of codes; short first steps end in nearer
-            pieces of what is valid.
+        max_steps: the largest number of steps of one climb.
+        radius: the radius of the first trust region, in the units of codes; short first steps end
+            in nearer pieces of what is valid.
         restarts: rounds of restarts; 0 climbs from the start alone.
         samples: random codes judged in each round.
         starts: how many of them are climbed from.
-        seed: of the random codes, which are the same for every row.
+        seed: the seed of the random codes, which are the same for every row.
     """
 
     max_steps: int = 60
@@ -85,9 +85,9 @@ class LatentRun(Run):
     """Climbs among codes.
 
     Arguments:
-        task: in a latent space.
-        max_steps: of a climb.
-        radius: of a climb's first trust region, in the units of codes.
+        task: the task, in a latent space.
+        max_steps: the largest number of steps of a climb.
+        radius: the radius of a climb's first trust region, in the units of codes.
     """
 
     def __init__(self, task: Task, max_steps: int, radius: float) -> None:

@@ -35,7 +35,7 @@ class Run(ABC):
 
     Arguments:
         task: what to work on.
-        max_steps: of a climb.
+        max_steps: the largest number of steps of a climb.
     """
 
     def __init__(self, task: Task, max_steps: int) -> None:

@@ -36,13 +36,13 @@ class Sequential(TrustRegion):
     context of all is kept. Where one is known, restarts look for a nearer one only.
 
     Arguments:
-        max_steps: of one climb.
-        radius: of the first trust region, as a multiple of the change that the slope of the
-            criterion at the context suggests.
+        max_steps: the largest number of steps of one climb.
+        radius: the radius of the first trust region, as a multiple of the change that the slope of
+            the criterion at the context suggests.
         restarts: rounds of restarts; 0 climbs from the start alone.
         samples: random changes judged in each round.
         starts: how many of them are climbed from.
-        seed: of the random changes, which are the same for every row.
+        seed: the seed of the random changes, which are the same for every row.
         bundle: how many decisions are kept as cuts.
     """
 

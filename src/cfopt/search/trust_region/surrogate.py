@@ -34,7 +34,7 @@ class Surrogate:
     and the curvature that of the last measurement, but for the plausibility.
 
     Arguments:
-        evaluator: of a task in a latent space.
+        evaluator: the evaluator of a task in a latent space.
     """
 
     def __init__(self, evaluator: Evaluator) -> None:

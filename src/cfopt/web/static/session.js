@@ -99,7 +99,6 @@ export class Session {
 
   async #live(search, progress) {
     const turn = this.#turn;
-    const address = location.href;
     const searches = new Searches();
     this.#rest(searches);
     notice("");
@@ -120,9 +119,9 @@ export class Session {
     else if (bad) notice(failure(bad), { calm: bad.status === "cancelled" });
     const done = tasks.filter(({ status }) => status === "done");
     if (done.length) return done;
-    // Without a new answer the one before stays, and its address.
-    replace(address);
+    // Without a new answer the one before stays, and the address says what is open again.
     if (shown) showAgain();
+    this.#remember();
     this.ask.button.focus();
     return null;
   }

@@ -284,6 +284,10 @@ def reproduce(
         Path | None,
         typer.Option(metavar="FOLDER", help="Published Warcraft maps (default: generated ones)."),
     ] = None,
+    tasks: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Explanations at each point (default: the scale's own)."),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Reproduce the paper's figures: tables, pictures with the paper's values, and settings.
@@ -297,7 +301,7 @@ def reproduce(
 
         from cfopt.app.study import find_study
 
-        find_study()(names or [], scale, out, seed, data, Console())
+        find_study()(names or [], scale, out, seed, data, tasks, Console())
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from cfopt.datasets import Terrain
 from cfopt.errors import InputError
 from cfopt_paper import checks
 from cfopt_paper.catalogue import EXPERIMENTS
-from cfopt_paper.claims import Claim, Verdict, as_markdown, below, claims, decided
+from cfopt_paper.claims import Claim, Verdict, as_markdown, below, claims, decided, deciding
 from cfopt_paper.findings import Estimate, Findings
 from cfopt_paper.job import in_order
 from cfopt_paper.map_boxes import advantage, auc
@@ -195,6 +195,16 @@ def test_verdicts_need_the_whole_interval_on_one_side() -> None:
     assert decided(True) is Verdict.HOLDS
     assert decided(False) is Verdict.FAILS
     assert decided(False, 1.0, math.nan) is Verdict.OPEN
+
+
+def test_the_sample_that_would_decide_has_an_interval_that_ends_at_0() -> None:
+    # Half the interval is 4 times the mean, so 16 times the tasks shrink it to the mean.
+    change = Estimate(-1.0, -5.0, 3.0, 16)
+    assert change.deciding == 256
+    assert "256 tasks would decide, not 16" in deciding(change)
+    half = 4.0 * math.sqrt(16 / change.deciding)
+    assert change.mean + half == 0
+    assert deciding(Estimate(-1.0, -2.0, -0.1, 5)) == deciding(Estimate(*[math.nan] * 3, 0)) == ""
 
 
 def test_claims_are_checked_for_the_experiments_that_are_there(quick_study: Study) -> None:

@@ -53,6 +53,21 @@ def test_the_command_reproduces_what_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_fakes")
+def test_the_number_of_tasks_can_be_given_and_belongs_to_the_settings(tmp_path: Path) -> None:
+    arguments = ["reproduce", "alone", "--scale", "quick", "--out", "here", "--tasks"]
+    assert CliRunner().invoke(app, [*arguments, "5"]).exit_code == 0
+    scale = json.loads((tmp_path / "here" / "settings.json").read_text())["scale"]
+    assert (scale["map_tasks"], scale["table_tasks"]) == (5, 5)
+    other = CliRunner().invoke(app, [*arguments, "6"])
+    assert other.exit_code == 2
+    assert "map_tasks was 5, is 6" in other.stderr
+    for tasks in ("0", "65"):
+        refused = CliRunner().invoke(app, [*arguments, tasks])
+        assert refused.exit_code == 2
+        assert f"1 to 64 tasks a point, one for each test map; got {tasks}" in refused.stderr
+
+
+@pytest.mark.usefixtures("_fakes")
 def test_the_command_lists_the_experiments() -> None:
     done = CliRunner().invoke(app, ["reproduce"])
     assert done.exit_code == 0

@@ -91,6 +91,13 @@ def below(change: Estimate) -> Verdict:
     return Verdict.FAILS if change.low > 0 else Verdict.OPEN
 
 
+def deciding(change: Estimate) -> str:
+    """What sample would decide on a change that this one leaves open, in words; "" if it is."""
+    if below(change) is not Verdict.OPEN or math.isnan(change.deciding):
+        return ""
+    return f"; with this spread, {change.deciding:,.0f} tasks would decide, not {change.count}"
+
+
 def decided(holds: bool, *measured: float) -> Verdict:
     """For claims that do not depend on chance; open where something measured is unknown (NaN)."""
     if any(math.isnan(value) for value in measured):

@@ -19,6 +19,7 @@ def reproduce_named(
     out: Path | None,
     seed: int,
     data: Path | None,
+    tasks: int | None,
     console: Console,
 ) -> None:
     """Reproduce some experiments, or list all of them if none is named.
@@ -29,10 +30,11 @@ def reproduce_named(
         out: the folder for results; reproduction/SCALE by default.
         seed: the seed of data, models and tasks.
         data: the folder of the published Warcraft maps; generated maps by default.
+        tasks: the number of explanations at each point, in place of the scale's own.
         console: where to print.
     """
     # All names first: a mistake leaves no folder behind.
-    chosen, size = experiments_named(names), scale_named(scale)
+    chosen, size = experiments_named(names), scale_named(scale, tasks)
     if chosen:
         folder = Path("reproduction", size.name) if out is None else out
         reproduce(chosen, Study(folder, size, seed, data), console)

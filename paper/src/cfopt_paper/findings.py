@@ -27,6 +27,16 @@ class Estimate:
         """The same with the other sign."""
         return Estimate(-self.mean, -self.high, -self.low, self.count)
 
+    @property
+    def deciding(self) -> float:
+        """The number of tasks for which such a mean would have an interval on one side of 0.
+
+        With the spread that was measured, an interval shrinks as `1 / sqrt(n)`; NaN if unknown.
+        """
+        if not self.count or not self.mean:
+            return np.nan
+        return float(np.ceil(self.count * ((self.high - self.low) / (2 * self.mean)) ** 2))
+
     def __str__(self) -> str:
         if np.isnan(self.low):
             return f"{self.mean:.3g}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from cfopt_paper.claims import Check, Claim, below, decided, listed
+from cfopt_paper.claims import Check, Claim, below, decided, deciding, listed
 from cfopt_paper.findings import Findings
 from cfopt_paper.map_alpha import AlphaLoss, AlphaRegret
 from cfopt_paper.map_beta import BetaDecision, BetaLoss, BetaReconstruction
@@ -28,7 +28,7 @@ def _alpha_regret(found: Findings) -> Iterator[Claim]:
         found.name,
         "Cost-aware training lowers the regret after reconstruction",
         "predicted costs: 6.5% at alpha = 0, 2.9% at 2, 2.6% at 10",
-        f"{listed(regret, '%')}; from 0 to 2 it changes by {change} points",
+        f"{listed(regret, '%')}; from 0 to 2 it changes by {change} points{deciding(change)}",
         below(change),
     )
     gap = {
@@ -60,8 +60,9 @@ def _alpha_loss(found: Findings) -> Iterator[Claim]:
         found.name,
         "Explanations are nearer with cost-aware VAEs",
         "loss 306 at alpha = 0, 195 at 0.5, 188 at 2, 182 at 10",
-        f"default search: {listed(loss)}; from 0 to 2 the loss of a task changes by {change}. "
-        f"MDMM: {listed(paper['mean'])}, over the {_counts(paper['count'])} tasks that it solves",
+        f"default search: {listed(loss)}; from 0 to 2 the loss of a task changes by {change}"
+        f"{deciding(change)}. MDMM: {listed(paper['mean'])}, over the {_counts(paper['count'])} "
+        "tasks that it solves",
         below(change),
     )
 
@@ -83,8 +84,8 @@ def _beta(found: Findings, measure: str, paper: str, unit: str) -> Iterator[Clai
         found.name,
         f"The {name} of explanations falls with the weight of the sphere",
         paper,
-        f"default search: {listed(curve, unit)}; from 0 to 10 it changes by {change}. "
-        f"MDMM: by {theirs}, over {theirs.count} tasks",
+        f"default search: {listed(curve, unit)}; from 0 to 10 it changes by {change}"
+        f"{deciding(change)}. MDMM: by {theirs}, over {theirs.count} tasks",
         below(change),
     )
 
@@ -105,8 +106,8 @@ def _boxes(found: Findings) -> Iterator[Claim]:
             "The decision-focused error tells naive from plausible explanations better than the "
             f"reconstruction error ({search} search)",
             "medians 62% and 5%, against 0.003 and 0.0015 a pixel",
-            f"AUC {decision:.3f} against {pixels:.3f}, a difference of {gain}; medians "
-            f"{medians[0]:.3g}% and {medians[1]:.3g}%",
+            f"AUC {decision:.3f} against {pixels:.3f}, a difference of {gain}"
+            f"{deciding(gain)}; medians {medians[0]:.3g}% and {medians[1]:.3g}%",
             below(gain.negative),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cfopt.errors import InputError
 from cfopt.names import nearest
@@ -99,8 +99,21 @@ QUICK = Scale(
 SCALES = {scale.name: scale for scale in (QUICK, STANDARD, PAPER)}
 
 
-def scale_named(name: str) -> Scale:
-    """One of the three scales."""
+def scale_named(name: str, tasks: int | None = None) -> Scale:
+    """One of the three scales.
+
+    Arguments:
+        name: the name of the scale.
+        tasks: the number of explanations at each point, in place of the scale's own.
+    """
     if name not in SCALES:
         raise InputError(nearest("scale", name, SCALES))
-    return SCALES[name]
+    if tasks is None:
+        return SCALES[name]
+    scale = SCALES[name]
+    if not 1 <= tasks <= scale.test_maps:
+        raise InputError(
+            f"A study of the {name} scale needs 1 to {scale.test_maps} tasks a point, one for each "
+            f"test map; got {tasks}."
+        )
+    return replace(scale, map_tasks=tasks, table_tasks=tasks)

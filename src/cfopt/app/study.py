@@ -13,14 +13,17 @@ from cfopt.errors import MissingExtraError
 #: Where a package says what `cfopt reproduce` calls, under this name.
 GROUP, NAME = "cfopt.studies", "paper"
 
+Study = Callable[[list[str], str, Path | None, int, Path | None, int | None, Console], None]
 
-def find_study() -> Callable[[list[str], str, Path | None, int, Path | None, Console], None]:
+
+def find_study() -> Study:
     """The function that reproduces the paper; MissingExtraError if its package is not installed.
 
-    It takes the names of experiments (none to list them), scale, folder, seed, data and console.
+    It takes the names of experiments (none to list them), scale, folder, seed, data, the number of
+    tasks a point (None for the scale's own) and console.
     """
     for found in entry_points(group=GROUP, name=NAME):
-        study: Callable[..., None] = found.load()
+        study: Study = found.load()
         return study
     raise MissingExtraError(
         "`cfopt reproduce` needs the package cfopt-paper, which is not installed. It comes with "

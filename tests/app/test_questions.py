@@ -1,29 +1,13 @@
-"""docs/questions.md runs as printed; a configuration asks for balls and prices as well."""
+"""A configuration asks for balls and prices as well."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.commands import cf, results
 
 import cfopt
-
-PAGE = (Path(__file__).parents[2] / "docs" / "questions.md").read_text()
-
-
-def test_the_examples_run_one_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
-    names: dict[str, Any] = {}
-    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    assert len(blocks) >= 5
-    for block in blocks:
-        exec(block, names)
-    printed = capsys.readouterr().out
-    assert "in every context within 0.1 of it" in printed
-    assert "would have to cost" in printed
-    assert set(names["found"].status) <= {"valid", "already valid", "proved infeasible"}
 
 
 def test_a_configuration_asks_for_costs_a_ball_and_prices(tmp_path: Path) -> None:

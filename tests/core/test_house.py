@@ -103,7 +103,7 @@ def _check_limits(module: ModuleType, folder: Path) -> None:
     ],
 )
 def test_the_examples_in_the_documents_run(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     snippets = _blocks(ROOT / name, "python")
     assert snippets
@@ -166,6 +166,10 @@ def test_the_examples_in_the_documents_run(
         assert module.e.optimal.all()
         assert torch.allclose(best, costs.amin(1), rtol=1e-5)
         assert torch.allclose(best, (module.e.costs * module.e.wanted).sum(1))
+        printed = capsys.readouterr().out
+        assert "in every context within 0.1 of it" in printed
+        assert "would have to cost" in printed
+        assert set(module.found.status) <= {"valid", "already valid", "proved infeasible"}
         _check_limits(module, tmp_path)
     else:
         for contract in (module.TestCheapestOf(), module.TestCheaper()):

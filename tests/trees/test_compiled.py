@@ -22,27 +22,30 @@ from cfopt.trees.compiled import compiled  # noqa: E402
 
 #: Prints for how many kinds of arguments each function is compiled by a search, in a new process.
 _COUNTED = """
+import cfopt
 from numba.core.dispatcher import Dispatcher
-from cfopt.trees import bounds, check, kernels
+from cfopt.trees import bounds, check, kernels, spread, spread_check
 from cfopt.trees.warm_up import warm_up
 from tests.trees.test_compiled import explained
 
 functions = {
     f"{room.__name__}.{name}": one
-    for room in (bounds, check, kernels)
+    for room in (bounds, check, kernels, spread, spread_check)
     for name, one in vars(room).items()
     if isinstance(one, Dispatcher) and not one.targetoptions.get("no_cpython_wrapper")
 }
 warm_up()
+without_a_list = cfopt.search.TreeCells(max_decisions=1)
 before = {name: list(one.signatures) for name, one in functions.items()}
 explained()
+explained(cfopt.Epsilon(0.1), search=without_a_list)
 after = {name: list(one.signatures) for name, one in functions.items()}
 print(sorted(name for name, found in before.items() if len(found) != 1 or after[name] != found))
 """
 
 
-def explained(**settings: Any) -> cfopt.Explanation:
-    """An absolute question behind a small forest."""
+def explained(asked: cfopt.Criterion | None = None, **settings: Any) -> cfopt.Explanation:
+    """A question behind a small forest, by default an absolute one."""
     rng = np.random.default_rng(0)
     problem = GridShortestPath(3, 3)
     x = rng.normal(size=(60, 3))
@@ -51,7 +54,8 @@ def explained(**settings: Any) -> cfopt.Explanation:
     pipeline = cfopt.Pipeline(model, problem)
     decided = pipeline.decide(torch.from_numpy(x))
     other = next(k for k in range(1, 60) if (decided[k] != decided[0]).any())
-    return cfopt.explain(x[:1], pipeline, cfopt.Absolute(decided[other : other + 1]), **settings)
+    criterion = cfopt.Absolute(decided[other : other + 1]) if asked is None else asked
+    return cfopt.explain(x[:1], pipeline, criterion, **settings)
 
 
 def test_a_search_compiles_nothing_that_was_not_compiled_before_it() -> None:

@@ -25,6 +25,7 @@ from cfopt.exact.tree_proof import Branch, TreeProof  # noqa: E402
 from cfopt.exact.tree_task import TreeTask  # noqa: E402
 from cfopt.exact.verify import recheck  # noqa: E402
 from cfopt.problems import Finite, GridShortestPath  # noqa: E402
+from cfopt.question.features import LinearLimit  # noqa: E402
 from cfopt.result.status import Status  # noqa: E402
 from cfopt.search import TreeCells  # noqa: E402
 from cfopt.search.tree_row import TreeRow  # noqa: E402
@@ -123,6 +124,7 @@ def _compare(
     keep: Any = None,
     epsilon: float = 0.1,
     rows: int = 4,
+    search: TreeCells | None = None,
 ) -> list[cfopt.Explanation]:
     """Explain some rows, and compare each with brute force."""
     ensemble = read_ensemble(model)
@@ -143,8 +145,8 @@ def _compare(
             "epsilon": cfopt.Epsilon(epsilon),
         }[kind]
         e = cfopt.explain(
-            x[row : row + 1], pipeline, criterion, search=TreeCells(), proximity=proximity,
-            features=features, margin=margin,
+            x[row : row + 1], pipeline, criterion, search=search or TreeCells(),
+            proximity=proximity, features=features, margin=margin,
         )  # fmt: skip
         if e.status[0] in (Status.ALREADY_VALID, Status.REJECTED):
             continue
@@ -428,27 +430,15 @@ def test_what_is_not_served_is_refused() -> None:
     model, x = _forest(seed=16)
     pipeline = cfopt.Pipeline(TreePredictor(read_ensemble(model)), GRID)
     contexts = torch.from_numpy(x)
-    search = TreeCells(max_decisions=3)
-    with pytest.raises(cfopt.InputError, match="more than 3"):
-        cfopt.explain(contexts[:1], pipeline, cfopt.Epsilon(0.1), search=search)
+    search, sums = (
+        TreeCells(max_decisions=3),
+        cfopt.Features(linear=[LinearLimit([1.0, 1.0, 0.0], upper=9.0)]),
+    )
+    with pytest.raises(cfopt.InputError, match="more than 3 or cannot be listed, and there are"):
+        cfopt.explain(contexts[:1], pipeline, cfopt.Epsilon(0.1), search=search, features=sums)
     affine = cfopt.Pipeline(torch.nn.Linear(3, 12).double(), GRID)
     with pytest.raises(cfopt.InputError, match="not a tree ensemble"):
         cfopt.explain(contexts[:1], affine, cfopt.Epsilon(0.1), search=TreeCells())
-
-
-def test_regrets_without_a_list_of_decisions_are_found_without_a_proof_and_say_why() -> None:
-    model, x = _forest(seed=16)
-    listed = GRID.decisions().numpy()
-    unlisted = cfopt.problems.Oracle(lambda c: listed[(listed @ c).argmin()], 12, binary=True)
-    contexts = torch.from_numpy(x)
-    e = cfopt.explain(contexts[:2], cfopt.Pipeline(model, unlisted), cfopt.Epsilon(0.05))
-    exact = cfopt.explain(contexts[:2], cfopt.Pipeline(model, GRID), cfopt.Epsilon(0.05))
-    assert exact.optimal.all()
-    assert e.valid.all()
-    assert (e.loss >= exact.loss * (1 - 1e-9)).all()
-    assert e.bound.isnan().all()
-    why = "nothing is proved about nearer ones, since the decisions of Oracle are more than 2000"
-    assert all(why in message for message in e.message)
 
 
 @pytest.mark.parametrize("kind", ["forest", "xgboost", "one tree for all", "lightgbm"])

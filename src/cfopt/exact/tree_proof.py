@@ -114,15 +114,19 @@ class TreeProof(Certificate[TreeTask]):
             for c in {int(reason) // each for reason in reasons if reason >= 0}:
                 used[branch.cuts[c].decision.tobytes()] = branch.cuts[c].decision
         decisions = np.array(list(used.values()))
-        domain = model.space.domain
-        names = () if domain is None else domain.limits.names
-        cells = model.cells(row)
-        all_cells = [len(edges) + 1 for edges in model.thresholds]
-        held = np.diff(cells.start) < all_cells
-        locked = np.zeros_like(held) if domain is None else domain.limits.immutable
-        return Clash(
-            decisions.reshape(len(used), -1) if used else np.empty((0, 1)),
-            tuple(names[int(f)] for f in np.flatnonzero(held & ~locked)),
-            tuple(names[int(f)] for f in np.flatnonzero(held & locked)),
-            np.inf,
-        )
+        return held(model, row, decisions.reshape(len(used), -1) if used else np.empty((0, 1)))
+
+
+def held(model: TreeTask, row: int, decisions: Array) -> Clash:
+    """What contradicts each other: some decisions `(K, m)`, and features that cannot change."""
+    domain = model.space.domain
+    names = () if domain is None else domain.limits.names
+    all_cells = [len(edges) + 1 for edges in model.thresholds]
+    limited = np.diff(model.cells(row).start) < all_cells
+    locked = np.zeros_like(limited) if domain is None else domain.limits.immutable
+    return Clash(
+        decisions,
+        tuple(names[int(f)] for f in np.flatnonzero(limited & ~locked)),
+        tuple(names[int(f)] for f in np.flatnonzero(limited & locked)),
+        np.inf,
+    )

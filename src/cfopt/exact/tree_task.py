@@ -22,7 +22,7 @@ from cfopt.trees.cells import Allowed, Cells, thresholds_of
 from cfopt.trees.predictor import TreePredictor
 
 #: How many roundings of its precision a sum of leaves may be off by, as a fraction of its terms.
-_SUMS = 8
+SUMS = 8
 #: The same for sums in float64, generously.
 _ROUNDING = 1e-9
 
@@ -61,17 +61,17 @@ class TreeTask(Inequalities):
         self.thresholds = thresholds_of(self.ensemble, self.groups)
         count = self.ensemble.num_targets
         nothing = torch.zeros((1, count), dtype=torch.float64)
-        self._fixed: Array = self.rules.turned(nothing)[0].numpy()
+        self.fixed: Array = self.rules.turned(nothing)[0].numpy()
         unit = torch.eye(count, dtype=torch.float64)
-        self._per_cost: Array = self.rules.turned(unit).numpy() - self._fixed  # (n, m)
+        self.per_cost: Array = self.rules.turned(unit).numpy() - self.fixed  # (n, m)
         low, high = self.ensemble.ranges
         largest = np.maximum(np.abs(low), np.abs(high))
-        ends = np.stack([low, high])[:, :, None] * self._per_cost
-        least, most = ends.min(0).sum(0) + self._fixed, ends.max(0).sum(0) + self._fixed
+        ends = np.stack([low, high])[:, :, None] * self.per_cost
+        least, most = ends.min(0).sum(0) + self.fixed, ends.max(0).sum(0) + self.fixed
         #: 1 or -1 for prices that are never below or above 0, 0 for others, `(m,)`.
         self._signs = (least >= 0).astype(np.float64) - (most <= 0)
         #: The largest that each price can be, `(m,)`.
-        self.sizes: Array = largest @ np.abs(self._per_cost) + np.abs(self._fixed)
+        self.sizes: Array = largest @ np.abs(self.per_cost) + np.abs(self.fixed)
 
     def __len__(self) -> int:
         return len(self.origin)
@@ -137,7 +137,7 @@ class TreeTask(Inequalities):
     @property
     def rounding(self) -> float:
         """By what fraction of its terms the model's own sum may differ from that of its leaves."""
-        return 2 * _SUMS * self.ensemble.precision + _ROUNDING
+        return 2 * SUMS * self.ensemble.precision + _ROUNDING
 
     def cuts(
         self, row: int, quantifier: Quantifier, decisions: Array
@@ -159,11 +159,11 @@ class TreeTask(Inequalities):
         if not self.rules.problem.ranks_decisions:
             granted += FEASIBILITY_TOLERANCE * size
         # The library itself may add its leaves in single precision.
-        granted += _SUMS * self.ensemble.precision * size
-        granted += self.rules.rounding * self._largest[row] * terms.sum(axis=1)
+        granted += SUMS * self.ensemble.precision * size
+        granted += self.rules.rounding * self.largest[row] * terms.sum(axis=1)
         eased = directions - signed
-        weights: Array = eased @ self._per_cost.T
-        constant = eased @ self._fixed + weights @ self.ensemble.base
+        weights: Array = eased @ self.per_cost.T
+        constant = eased @ self.fixed + weights @ self.ensemble.base
         return weights, granted - constant, np.maximum(size, np.finfo(np.float64).tiny)
 
     def _terms(self, row: int, quantifier: Quantifier, decisions: Array) -> Array:
@@ -190,7 +190,7 @@ class TreeTask(Inequalities):
         return bool((self.rules.problem.column_bounds()[0] >= 0).all())
 
     @cached_property
-    def _largest(self) -> Array:
+    def largest(self) -> Array:
         """The largest price of each row, anywhere or at the origin: `(B,)`."""
         here = np.full(len(self), self.sizes.max(initial=0.0))
         size = self.rules.size

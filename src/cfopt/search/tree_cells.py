@@ -17,6 +17,7 @@ from cfopt._typing import Array
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
 from cfopt.errors import InputError
+from cfopt.exact.regret import RegretBounds
 from cfopt.exact.tree_task import TreeTask
 from cfopt.extras import require
 from cfopt.question.quantifier import Quantifier
@@ -65,21 +66,26 @@ class TreeCells(Search):
         return replace(self, contexts=reference)
 
     def refusal(self, task: Task) -> str:
-        """Needs a tree ensemble, and a list of decisions where some decision is asked for."""
+        """Needs a tree ensemble; where some decision is enough, a list of them or bounds of all."""
         reason = TreeTask.refusal(task)
         if reason or Quantifier.SOME not in task.rules.criterion.multiples:
             return reason
-        problem = task.rules.problem
-        if problem.decisions(self.max_decisions) is None:
+        problem, unbounded = task.rules.problem, RegretBounds.refusal(task)
+        if unbounded and not self._lists(task):
             return (
                 f"the decisions of {type(problem).__name__} are more than {self.max_decisions} or "
-                "cannot be listed"
+                f"cannot be listed, and {unbounded}"
             )
         return ""
+
+    def _lists(self, task: Task) -> bool:
+        """Whether decisions are few enough for a search of each."""
+        return task.rules.problem.decisions(self.max_decisions) is not None
 
     def steps(self, task: Task) -> Iterator[Progress]:
         """One row after the other, or as many at once as there are threads."""
         require("TreeCells", "trees", "numba")
+        from cfopt.search.tree_regret import RegretRow
         from cfopt.search.tree_row import TreeRow
         from cfopt.trees.layout import layout_of
         from cfopt.trees.warm_up import warm_up
@@ -93,13 +99,15 @@ class TreeCells(Search):
         known = self._judged(proven)
 
         threads = torch.get_num_threads() if self.threads is None else self.threads
+        some = Quantifier.SOME in task.rules.criterion.multiples
+        kind = RegretRow if some and not self._lists(task) else TreeRow
 
         def run(row: int) -> Points:
             now = time.monotonic()
             share = (end - now) / max(1.0, (len(task) - row) / threads)
             deadline = now + min(share, self.seconds_a_row)
             starts = self._starts(proven[task.row_numbers[row : row + 1]], known)
-            return TreeRow(model, row, layout, self.max_decisions, solver).run(deadline, starts)
+            return kind(model, row, layout, self.max_decisions, solver).run(deadline, starts)
 
         for done, points in enumerate(_in_threads(run, len(task), threads), start=1):
             yield Progress(done, len(task) - done, len(task), points)

@@ -15,6 +15,7 @@ from torch import Tensor
 from cfopt._typing import Array
 from cfopt.engine.progress import Points
 from cfopt.engine.rules import TOLERANCE
+from cfopt.exact.certificate import Certificate
 from cfopt.exact.geometry import Tree
 from cfopt.exact.tree_proof import Branch, TreeProof
 from cfopt.exact.tree_task import TreeTask
@@ -87,11 +88,7 @@ class TreeRow:
             deadline: a moment of `time.monotonic`.
             starts: contexts that seem valid, the nearest first, `(p,)` each.
         """
-        for _, x in zip(range(_STARTS), starts, strict=False):
-            cell = self.cells.cell_of(x, self.model.thresholds)
-            place = self._place(cell, cell)
-            if place.x is not None and place.loss < self.loss and self._judge(cell).holds:
-                self._take(cell, place.x, place.loss)
+        self._take_known(starts)
         some = self.model.multiples(Quantifier.SOME)
         proofs: dict[int, Branch] = {}
         bound = np.inf
@@ -104,6 +101,21 @@ class TreeRow:
             self.looked += branched.branching.looked
         late = time.monotonic() > deadline
         return self._points(TreeProof(proofs, min(bound, self._cutoff), self.limit), late)
+
+    def _take_known(self, starts: Iterator[Array]) -> list[Array]:
+        """Take the best of some contexts that are valid; the decisions there."""
+        decisions = []
+        for _, x in zip(range(_STARTS), starts, strict=False):
+            cell = self.cells.cell_of(x, self.model.thresholds)
+            place = self._place(cell, cell)
+            if place.x is None or place.loss >= self.loss:
+                continue
+            judged = self._judge(cell)
+            if judged.holds:
+                self._take(cell, place.x, place.loss)
+            if judged.decision is not None:
+                decisions.append(judged.decision)
+        return decisions
 
     def _branches(self, some: bool) -> Iterator[tuple[int, Branched]]:
         """What must be searched: all cells; or, where some decision is enough, those of each."""
@@ -279,7 +291,7 @@ class TreeRow:
         every = Quantifier.EVERY
         return decision is not None and self._every and not branched.knows(decision, every)
 
-    def _points(self, proof: TreeProof, late: bool) -> Points:
+    def _points(self, proof: Certificate[TreeTask], late: bool) -> Points:
         device = self.model.space.origin.device
         count = torch.tensor([self.looked], device=device)
         return Points(

@@ -90,3 +90,19 @@ class Boxes(NamedTuple):
     heap: Ints
     #: Boxes, length of the heap, boxes looked at.
     tally: NDArray[np.int64]
+
+
+class Spreads(NamedTuple):
+    """Costs in boxes are `s R + rest`: the ranges of s `(B, 2)` and of the rest `(B, 2, n)`.
+
+    `least` is the least of a weighted sum of costs, base apart, `(B,)`.
+    """
+
+    share: Array
+    rest: Array
+    least: Array
+
+    @staticmethod
+    def room(boxes: int, costs: int) -> Spreads:
+        """Room for the spreads of some boxes."""
+        return Spreads(np.empty((boxes, 2)), np.empty((boxes, 2, costs)), np.empty(boxes))

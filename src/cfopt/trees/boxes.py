@@ -44,6 +44,18 @@ class BoxTree:
     def __len__(self) -> int:
         return len(self.feature)
 
+    def sound(self, features: int, cuts: int) -> bool:
+        """Whether it is a tree of boxes, with so many features and cuts at most."""
+        count, inner = len(self), self.feature >= 0
+        whole, parts = np.flatnonzero(inner), (self.left[inner], self.right[inner])
+        return (
+            count > 0
+            and bool((self.feature < features).all() and (self.sliced < features).all())
+            and bool((self.reason < cuts).all())
+            # Parts come after the whole, so that nothing is its own part.
+            and all(bool((part > whole).all() and (part < count).all()) for part in parts)
+        )
+
 
 #: A check: boxes, claim, ensemble, cells, weights, limits and floors in; what is proved out.
 Check: TypeAlias = Callable[[BoxTree, float, TreeEnsemble, Cells, Array, Array, Array], float]
@@ -68,7 +80,7 @@ def leaf_boxes(ensemble: TreeEnsemble, groups: Groups) -> tuple[_Ints, _Ints, _I
         tree[ensemble.left[level[~inner]]] = owner[~inner]
         level, owner = level[inner], owner[inner]
         f = ensemble.feature[level]
-        at = _last_cell(thresholds, f, ensemble.threshold[level])
+        at = last_cell(thresholds, f, ensemble.threshold[level])
         left, right = ensemble.left[level], ensemble.right[level]
         for child in (left, right):
             low[child], high[child] = low[level], high[level]
@@ -80,7 +92,7 @@ def leaf_boxes(ensemble: TreeEnsemble, groups: Groups) -> tuple[_Ints, _Ints, _I
     return low[leaves[order]], high[leaves[order]], tree
 
 
-def _last_cell(thresholds: list[Array], feature: _Ints, threshold: Array) -> _Ints:
+def last_cell(thresholds: list[Array], feature: _Ints, threshold: Array) -> _Ints:
     """The last cell up to a threshold: `(K,), (K,) -> (K,)`."""
     found = np.empty(len(feature), dtype=np.int32)
     for f in np.unique(feature):
@@ -143,21 +155,11 @@ def proved(
         scores = ensemble.values[:, 0] * weights[:, ensemble.targets[owner]]
     else:
         scores = weights @ ensemble.values.T
-    p, count = ensemble.num_features, len(tree)
-    inner = tree.feature >= 0
-    number = np.arange(count)
-    sound = (
-        count > 0
-        and bool((tree.feature < p).all() and (tree.sliced < p).all())
-        and bool((tree.reason < len(limits)).all())
-        # Parts come after the whole, so that nothing is its own part.
-        and bool((tree.left[inner] > number[inner]).all() and (tree.left[inner] < count).all())
-        and bool((tree.right[inner] > number[inner]).all() and (tree.right[inner] < count).all())
-    )
-    if not sound:
+    count, inner = len(tree), tree.feature >= 0
+    if not tree.sound(ensemble.num_features, len(limits)):
         return 0.0
     at = np.zeros(count, dtype=np.int32)
-    at[inner] = _last_cell(thresholds, tree.feature[inner], tree.threshold[inner])
+    at[inner] = last_cell(thresholds, tree.feature[inner], tree.threshold[inner])
     starts = np.cumsum([0] + [len(group) for group in cells.groups]).astype(np.int32)
     members = np.array([f for group in cells.groups for f in group], dtype=np.int32)
     return float(

@@ -6,6 +6,7 @@ from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cfopt._typing import Array
 from cfopt.trees import kernels
@@ -103,8 +104,8 @@ class Branching:
         self.layout, self.cells = layout, cells
         self.forest, self.space = layout.forest(cells), space_of(cells)
         self.cuts = CutPool(layout)
-        self._sizes = layout.sizes.copy()
-        self._sizes[4] = int(np.diff(cells.start).max()) + 1
+        self.sizes = layout.sizes.copy()
+        self.sizes[4] = int(np.diff(cells.start).max()) + 1
         #: What a box must cost less than to be looked at.
         self.cutoff = np.inf
         #: The least cost of cells that could neither be refuted nor accepted.
@@ -176,7 +177,7 @@ class Branching:
                 _MARGIN,
                 budget,
                 asked,
-                self._sizes,
+                self.sizes,
             )
             if why == kernels.FULL:
                 self._grow()
@@ -221,20 +222,33 @@ class Branching:
     def tree(self) -> BoxTree:
         """What was looked at, as a tree of boxes that can be checked."""
         boxes, count = self._boxes, int(self._boxes.tally[0])
-        feature = boxes.feature[:count].copy()
-        inner = np.flatnonzero(feature >= 0)
-        threshold = np.zeros(count)
-        numbers = self.cells.number[self.cells.start[feature[inner]] + boxes.at[inner]]
+        parts = (boxes.feature, boxes.at, boxes.left, boxes.right, boxes.reason, boxes.sliced)
+        return self.tree_of(*(part[:count] for part in parts))
+
+    def tree_of(
+        self,
+        feature: ArrayLike,
+        at: ArrayLike,
+        left: ArrayLike,
+        right: ArrayLike,
+        reason: ArrayLike,
+        sliced: ArrayLike | None = None,
+    ) -> BoxTree:
+        """Boxes that are divided after cells of the row, `(N,)` each, as those of contexts."""
+        divided, after = np.array(feature, dtype=np.int32), np.array(at, dtype=np.int32)
+        inner = np.flatnonzero(divided >= 0)
+        threshold = np.zeros(len(divided))
+        numbers = self.cells.number[self.cells.start[divided[inner]] + after[inner]]
         threshold[inner] = [
-            self.layout.thresholds[f][j] for f, j in zip(feature[inner], numbers, strict=True)
+            self.layout.thresholds[f][j] for f, j in zip(divided[inner], numbers, strict=True)
         ]
         return BoxTree(
-            feature,
+            divided,
             threshold,
-            boxes.left[:count].copy(),
-            boxes.right[:count].copy(),
-            boxes.reason[:count].copy(),
-            boxes.sliced[:count].copy(),
+            np.array(left, dtype=np.int32),
+            np.array(right, dtype=np.int32),
+            np.array(reason, dtype=np.int32),
+            np.full(len(divided), -1, np.int32) if sliced is None else np.array(sliced, np.int32),
         )
 
     def _space_for_boxes(self, size: int) -> Boxes:

@@ -16,7 +16,7 @@ _Ints = NDArray[np.int32]
 
 
 @inner
-def _cheapest(
+def cheapest(
     dense: _Ints, to: _Ints, start: _Ints, number: _Ints, cost: Array, f: int, low: int, high: int
 ) -> float:
     """The least cost of the cells of a feature with numbers from low to high.
@@ -56,7 +56,7 @@ def _box_cost(
     total = 0.0
     for f in range(p):
         if not grouped[f]:
-            total += _cheapest(dense, to, start, number, cost, f, low[f], high[f])
+            total += cheapest(dense, to, start, number, cost, f, low[f], high[f])
     for g in range(len(group_start) - 1):
         best = np.inf
         for i in range(group_start[g], group_start[g + 1]):
@@ -202,7 +202,7 @@ def least_unrefuted(
                     continue
             together = 0.0
             for g in range(p):
-                floor[g] = _cheapest(dense, to, start, number, cost, g, low[g], high[g])
+                floor[g] = cheapest(dense, to, start, number, cost, g, low[g], high[g])
                 together += floor[g]
             for t in range(trees):
                 least_of[t] = np.inf
@@ -216,7 +216,7 @@ def least_unrefuted(
                 price = together
                 for g in range(p):
                     if leaf_low[leaf, g] > low[g] or leaf_high[leaf, g] < high[g]:
-                        inside = _cheapest(
+                        inside = cheapest(
                             dense,
                             to,
                             start,

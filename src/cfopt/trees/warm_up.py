@@ -6,11 +6,14 @@ from functools import lru_cache
 
 import numpy as np
 
+from cfopt.trees.arrays import Spreads
 from cfopt.trees.boxes import proved
 from cfopt.trees.branch import Branching
 from cfopt.trees.cells import Allowed, Cells, thresholds_of
 from cfopt.trees.ensemble import TreeEnsemble
 from cfopt.trees.layout import layout_of
+from cfopt.trees.spread import division, spreads
+from cfopt.trees.spread_check import CheckedBoxes
 
 
 @lru_cache(1)
@@ -41,6 +44,14 @@ def warm_up() -> None:
     branching.without(question)
     tree = branching.tree()
     proved(tree, 1.0, ensemble, cells, weights, limits, np.zeros(len(tree)))
+    low, high = (end[None].copy() for end in branching.extent(question))
+    of_one, ones = Spreads.room(1, ensemble.num_targets), np.ones((1, ensemble.num_targets))
+    parts = (ensemble.values, ensemble.base, ensemble.single, low, high, ones, ones)
+    spreads(branching.forest, branching.space, *parts, np.inf, branching.sizes, *of_one)
+    sizes, cuts = branching.sizes, branching.cuts.arrays
+    division(branching.forest, branching.space, cuts, np.int64(0), low[0], high[0], 1.0, 1.0, sizes)
+    boxes = CheckedBoxes(tree, ensemble, cells)
+    boxes.spreads(np.zeros(1, dtype=np.intp), ones, ones, 1.0)
 
 
 def _two_stumps() -> TreeEnsemble:

@@ -1,0 +1,159 @@
+"""What all decisions lack in a box of cells: a bound by one solve, without a list of them.
+
+A criterion that some decision is to meet, `<p(x), a y + e> <= 0`, is refuted in a box where the
+least over all contexts and all decisions is above 0. With the prices r of one context and the best
+decision z there,
+
+    <p, a y + e> = <p, a z + e> + a <p, y - z>,    p = s r + rest,    <r, y - z> >= 0,
+
+the first term is bounded as the cut of z is, the second by the least s and by the least and the
+greatest rest of each price: a function that is linear in y, whose minimum is a solve.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from cfopt._typing import Array, Indices
+from cfopt.engine.rules import TOLERANCE
+from cfopt.engine.task import Task
+from cfopt.exact.tree_task import SUMS, TreeTask
+from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem
+from cfopt.question.quantifier import Quantifier
+from cfopt.trees.arrays import Spreads
+
+#: By what fraction of its terms a bound must exceed 0, so that sums in another order agree.
+_MARGIN = 1e-10
+
+
+class References(NamedTuple):
+    """Contexts, one for each box, that bounds refer to.
+
+    Arguments:
+        prices, best: the prices there and the best decision, `(B, m)` each.
+        shortfall: by how much it may fall short of the best, `(B,)`; inf where there is none.
+        which: the number of the inequality that is broken most there, `(B,)`.
+        excess: by how much, less what verification grants, `(B,)`.
+        directions, weights: the direction of that inequality, `(B, m)`, and its costs, `(B, n)`.
+    """
+
+    prices: Array
+    best: Array
+    shortfall: Array
+    which: Indices
+    excess: Array
+    directions: Array
+    weights: Array
+
+
+class RegretBounds:
+    """Bounds for one row of a task that `refusal` accepts.
+
+    Arguments:
+        model, row: the row.
+        solver: held while the solver is asked, if rows may run at once.
+    """
+
+    def __init__(self, model: TreeTask, row: int, solver: Lock | None = None) -> None:
+        self._model, self._problem = model, model.rules.problem
+        self._solver = Lock() if solver is None else solver
+        self.least, self.most = self._problem.column_bounds()
+        multiples, ends = np.array(model.multiples(Quantifier.SOME)), model.ends(row)
+        self._multiples: Array = np.repeat(multiples, len(ends))
+        self._ends: Array = np.tile(ends, (len(multiples), 1))
+        # What verification grants is a fraction of terms that are linear in decisions >= 0.
+        entry, largest = np.maximum(np.abs(self.least), np.abs(self.most)), np.abs(multiples).max()
+        self._eased = TOLERANCE * largest * model.sizes
+        terms = largest * entry + np.abs(self._ends)
+        size = terms @ model.sizes
+        self._granted: Array = TOLERANCE * np.abs(self._ends) @ model.sizes
+        self._granted += (SUMS * model.ensemble.precision + _MARGIN) * size
+        self._granted += model.rules.rounding * model.largest[row] * terms.sum(axis=1)
+        if not self._problem.ranks_decisions:
+            self._granted += FEASIBILITY_TOLERANCE * size
+        if (self.least < 0).any():
+            self._granted += self._eased @ entry
+            self._eased = np.zeros_like(self._eased)
+
+    @staticmethod
+    def refusal(task: Task) -> str:
+        """Why decisions that are not listed cannot be bounded, or ""."""
+        problem, name = task.rules.problem, type(task.rules.problem).__name__
+        if not all(np.isfinite(ends).all() for ends in problem.column_bounds()):
+            return f"entries of decisions of {name} have no bounds that are known"
+        domain = task.space.domain
+        if domain is not None and len(domain.limits.matrix):
+            return "there are limits on sums of features"
+        if Quantifier.EVERY in task.rules.criterion.multiples:
+            return f"{type(task.rules.criterion).__name__} is about every decision as well"
+        return ""
+
+    @property
+    def count(self) -> int:
+        """How many inequalities the criterion is made of."""
+        return len(self._multiples)
+
+    def references(self, costs: Array) -> References:
+        """Contexts with some costs, `(B, n)`, and the best decisions there."""
+        model = self._model
+        prices = model.rules.turned(torch.from_numpy(costs)).numpy()
+        best, shortfall = self._solve(prices)
+        best = np.clip(best, self.least, self.most)
+        directions = self._multiples[:, None] * best[:, None] + self._ends
+        values = (directions * prices[:, None]).sum(axis=2) - self._granted
+        values -= (best @ self._eased)[:, None]
+        which, rows = values.argmax(axis=1), np.arange(len(best))
+        chosen = directions[rows, which]
+        weights = chosen @ model.per_cost.T
+        return References(prices, best, shortfall, which, values[rows, which], chosen, weights)
+
+    def excess(self, at: References, spreads: Spreads) -> tuple[Array, Array]:
+        """What the criterion is broken by at least in boxes, and the decisions that come nearest.
+
+        `(B,)` and `(B, m)`: where it is above 0, no decision meets the criterion in the box.
+
+        Arguments:
+            at: what the bounds refer to.
+            spreads: how much costs differ in the boxes, with `at.weights`.
+        """
+        model, a = self._model, self._multiples[at.which][:, None]
+        s, t = spreads.share[:, :1], spreads.share[:, 1:]
+        up, down = np.maximum(model.per_cost, 0.0), np.maximum(-model.per_cost, 0.0)
+        low = spreads.rest[:, 0] @ up - spreads.rest[:, 1] @ down
+        high = spreads.rest[:, 1] @ up - spreads.rest[:, 0] @ down
+        # What is fixed about prices does not grow with s.
+        low += np.minimum((1 - s) * model.fixed, (1 - t) * model.fixed)
+        high += np.maximum((1 - s) * model.fixed, (1 - t) * model.fixed)
+        width = np.where(self.most > self.least, self.most - self.least, 1.0)
+        before, after = at.best - self.least, self.most - at.best
+        chord = np.where(self.most > self.least, (low * after + high * before) / width, 0.0)
+        slope = a * (s * at.prices + chord)
+        constant = spreads.least + at.weights @ model.ensemble.base + at.directions @ model.fixed
+        at_best = s * at.prices * at.best + high * before + chord * self.least
+        constant = constant - (a * at_best).sum(axis=1)
+        constant -= self._granted[at.which]
+        most = np.abs(spreads.share).max(axis=1)
+        constant -= np.where(most > 0, 2 * a[:, 0] * most * at.shortfall, 0.0)
+        eased = slope - self._eased
+        # Solvers of problems with prices >= 0 may rely on that.
+        raised = np.where((slope >= 0) & (eased < 0), -eased, 0.0)
+        constant -= raised @ np.maximum(self.most, 0.0)
+        slope = eased + raised
+        worst, short = self._solve(slope)
+        found = constant + (slope * worst).sum(axis=1) - short
+        return np.where(np.isnan(found), -np.inf, found), worst
+
+    def _solve(self, prices: Array) -> tuple[Array, Array]:
+        """The best decisions for turned prices; a shortfall of inf where there is none."""
+        problem: Problem = self._problem
+        with self._solver:
+            solved = problem.attempt(problem.sense.sign * torch.from_numpy(prices))
+        decisions = solved.decisions.numpy()
+        short = np.zeros(len(prices)) if solved.shortfall is None else solved.shortfall.numpy()
+        lost = list(solved.failures)
+        decisions[lost], short[lost] = np.clip(0.0, self.least, self.most), np.inf
+        return decisions, short

@@ -1,0 +1,181 @@
+"""One row of a search over the cells of trees, where decisions are many and some one is enough.
+
+Each decision that is met has its own nearest cell, which branch and cut finds: the best of these is
+the answer. That no other decision has a nearer one is proved box by box, by solves.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from threading import Lock
+
+import numpy as np
+
+from cfopt._typing import Array
+from cfopt.engine.progress import Points
+from cfopt.exact.regret import References, RegretBounds
+from cfopt.exact.regret_proof import RegretProof
+from cfopt.exact.tree_task import TreeTask
+from cfopt.question.quantifier import Quantifier
+from cfopt.search.tree_branched import Branched
+from cfopt.search.tree_row import TreeRow
+from cfopt.trees.arrays import Ints, Spreads
+from cfopt.trees.bounds import nearest
+from cfopt.trees.boxes import BoxTree
+from cfopt.trees.branch import CutPool
+from cfopt.trees.layout import Layout
+from cfopt.trees.spread import division, spreads
+
+#: How many boxes are bounded by one call of the solver.
+_AT_ONCE = 64
+#: How many boxes are looked at for a decision that is met, and for how many decisions.
+_BUDGET, _MET = 300, 400
+#: Which part of the time is for boxes: their check makes the solves of those refuted again.
+_PART = 0.6
+
+
+class RegretRow(TreeRow):
+    """The best cell of a row so far, and boxes in which no decision meets the criterion."""
+
+    def __init__(self, model: TreeTask, row: int, layout: Layout, limit: int, solver: Lock) -> None:
+        super().__init__(model, row, layout, limit, solver)
+        self._bounds = RegretBounds(model, row, solver)
+        self._boxes = _Boxes()
+        self._met: dict[bytes, int] = {}
+        # A cut for each decision that was met says where to divide a box that it is open for.
+        self._directions = CutPool(layout)
+
+    def run(self, deadline: float, starts: Iterator[Array]) -> Points:
+        """The nearest valid cell, or the best until the deadline."""
+        began = time.monotonic()
+        for decision in self._take_known(starts):
+            self._meet(decision, deadline)
+        end = began + _PART * (deadline - began)
+        boxes, top = self._boxes, np.diff(self.cells.start) - 1
+        self._open(np.zeros_like(self.cells.home), top.astype(np.int32))
+        while boxes.least < self._cutoff and time.monotonic() <= end:
+            self._look(boxes.take(_AT_ONCE, self._cutoff), deadline)
+        bound = min(boxes.least, boxes.doubt, self._cutoff)
+        return self._points(RegretProof(self._tree(), bound), time.monotonic() > end)
+
+    def _meet(self, decision: Array, deadline: float) -> int:
+        """Look for the nearest cell in which a decision is enough, if it is new; its number."""
+        key = decision.tobytes()
+        if key in self._met:
+            return self._met[key]
+        self._met[key] = self._directions.count
+        direction = self.model.directions(self.row, Quantifier.SOME, decision[None])[0]
+        self._directions.add(self.model.per_cost @ direction, 0.0, 1.0)
+        if len(self._met) <= _MET:
+            branched = Branched(self._root.fresh(), self.model, self.row)
+            branched.add(decision, Quantifier.SOME)
+            self._finish(branched, deadline, _BUDGET)
+            self.looked += branched.branching.looked
+        return self._met[key]
+
+    def _look(self, chosen: list[int], deadline: float) -> None:
+        """Refute boxes, or divide them."""
+        boxes, root, count = self._boxes, self._root, len(chosen)
+        low = np.array([boxes.low[box] for box in chosen])
+        high = np.array([boxes.high[box] for box in chosen])
+        cells = np.clip(self.cells.home, low, high).astype(np.int32)
+        costs = np.array([root.costs(cell) for cell in cells])
+        at = self._bounds.references(costs)
+        self.solves += 2 * count
+        self._judge_nearest(cells, at)
+        ensemble, found = root.layout.ensemble, Spreads.room(count, costs.shape[1])
+        spreads(
+            root.forest, root.space, ensemble.values, ensemble.base, ensemble.single, low, high,
+            costs, at.weights, self._cutoff, root.sizes, *found,
+        )  # fmt: skip
+        excess, worst = self._bounds.excess(at, found)
+        self.looked += count
+        constant = at.weights @ ensemble.base + at.directions @ self.model.fixed
+        own = found.least + constant
+        for k, box in enumerate(chosen):
+            if excess[k] > 0:
+                boxes.reason[box] = 0
+            elif (low[k] == high[k]).all():
+                boxes.doubt = min(boxes.doubt, boxes.key[box])
+            else:
+                # The decision that the bound is open for: the best one there, or another.
+                decision = at.best[k] if own[k] <= 0 else worst[k]
+                self._divide(box, self._meet(decision, deadline), max(-excess[k], 0.0))
+
+    def _judge_nearest(self, cells: Ints, at: References) -> None:
+        """Take cells that meet the criterion, if they are the nearest of all."""
+        for k in np.flatnonzero(at.excess <= 0):
+            cost = self.cells.loss(cells[k])
+            if cost < self._cutoff and self._allowed(cells[k]) and self._judge(cells[k]).holds:
+                self._take(cells[k], self.cells.context(cells[k]), cost)
+
+    def _allowed(self, cell: Ints) -> bool:
+        """Whether a cell has exactly one 1 in each one-hot group."""
+        x = self.cells.context(cell)
+        return all((x[list(group)] > 0.5).sum() == 1 for group in self.cells.groups)
+
+    def _divide(self, box: int, cut: int, lacking: float) -> None:
+        boxes, root = self._boxes, self._root
+        low, high = boxes.low[box], boxes.high[box]
+        size = float(self.model.sizes.sum())
+        need = max(lacking, 1e-6 * size) if lacking < np.inf else size
+        f, at = division(
+            root.forest, root.space, self._directions.arrays, np.int64(cut), low, high, need,
+            self._cutoff, root.sizes,
+        )  # fmt: skip
+        boxes.feature[box], boxes.at[box] = f, at
+        first, last = high.copy(), low.copy()
+        first[f], last[f] = at, at + 1
+        boxes.left[box] = self._open(low, first)
+        boxes.right[box] = self._open(last, high)
+
+    def _open(self, low: Ints, high: Ints) -> int:
+        cost = nearest(self._root.space, low, high, np.empty_like(low))
+        return self._boxes.add(low, high, float(cost))
+
+    def _tree(self) -> BoxTree:
+        boxes = self._boxes
+        return self._root.tree_of(boxes.feature, boxes.at, boxes.left, boxes.right, boxes.reason)
+
+
+class _Boxes:
+    """Boxes of cells, those that are open in a heap, the nearest first."""
+
+    def __init__(self) -> None:
+        self.low: list[Ints] = []
+        self.high: list[Ints] = []
+        self.key: list[float] = []
+        self.feature: list[int] = []
+        self.at: list[int] = []
+        self.left: list[int] = []
+        self.right: list[int] = []
+        self.reason: list[int] = []
+        #: The least cost of cells that could neither be refuted nor accepted.
+        self.doubt = np.inf
+        self._heap: list[tuple[float, int]] = []
+
+    def add(self, low: Ints, high: Ints, key: float) -> int:
+        """Add a box that costs at least as much as its key; its number."""
+        box = len(self.key)
+        self.low.append(low)
+        self.high.append(high)
+        self.key.append(key)
+        for numbers in (self.feature, self.at, self.left, self.right, self.reason):
+            numbers.append(-1)
+        if key < np.inf:
+            heappush(self._heap, (key, box))
+        return box
+
+    @property
+    def least(self) -> float:
+        """What open boxes cost at least."""
+        return self._heap[0][0] if self._heap else np.inf
+
+    def take(self, count: int, cutoff: float) -> list[int]:
+        """The nearest open boxes that cost less than a cutoff, so many at most."""
+        taken: list[int] = []
+        while self._heap and len(taken) < count and self._heap[0][0] < cutoff:
+            taken.append(heappop(self._heap)[1])
+        return taken

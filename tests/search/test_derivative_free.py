@@ -305,17 +305,36 @@ def test_a_row_depends_neither_on_the_others_nor_on_seeds_of_the_caller() -> Non
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_costs_that_are_not_numbers_here_and_there_stop_nothing() -> None:
-    """Beyond 1 the function fails; the answer is before."""
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_function_that_fails_here_and_there_stops_nothing(raises: bool) -> None:
+    """Far away it gives no numbers, or raises an exception; the answer is nearer."""
     weight = normal(6, 2, seed=1).abs().numpy()
-
-    def costs(x: Array) -> Array:
-        return np.where(x[:, :1] > 1, np.nan, x @ weight + [0.0, 0.3])
-
-    pipeline = cfopt.Pipeline(costs, Finite(np.eye(2)))
-    x0 = np.zeros((2, 6))
-    e = cfopt.explain(x0, pipeline, cfopt.Absolute([0.0, 1.0]))
-    assert e.valid.all()
     slope = weight[:, 1] - weight[:, 0]
     least = 0.3**2 / (slope @ slope)
-    assert (e.loss <= 1.01 * least).all()
+    failed = []
+
+    def costs(x: Array) -> Array:
+        far = (x**2).sum(1, keepdims=True) > 2 * least
+        if far.any():
+            failed.append(len(x))
+            if raises:
+                raise ValueError("too far away")
+        return np.where(far, np.nan, x @ weight + [0.0, 0.3])
+
+    pipeline = cfopt.Pipeline(costs, Finite(np.eye(2)))
+    e = cfopt.explain(np.zeros((2, 6)), pipeline, cfopt.Absolute([0.0, 1.0]))
+    assert failed
+    assert e.valid.all()
+    assert (e.loss <= 1.05 * least).all()
+
+
+def test_where_a_function_fails_everywhere_else_it_says_how() -> None:
+    def costs(x: Array) -> Array:
+        if (x != 0).any():
+            raise ValueError("only the origin is known")
+        return np.tile([0.0, 0.3], (len(x), 1))
+
+    pipeline = cfopt.Pipeline(costs, Finite(np.eye(2)))
+    e = cfopt.explain(np.zeros((1, 2)), pipeline, cfopt.Absolute([0.0, 1.0]))
+    assert not e.valid.any()
+    assert "ValueError: only the origin is known" in e.message[0]

@@ -2,6 +2,7 @@
 
 from cfopt.pipeline.adapted import Adapted, Deployed, Predictor
 from cfopt.pipeline.columns import Columns
+from cfopt.pipeline.forgiving import Forgiving
 from cfopt.pipeline.function import Function
 from cfopt.pipeline.per_item import PerItem
 from cfopt.pipeline.pipeline import Pipeline, relative_regret
@@ -10,6 +11,7 @@ __all__ = [
     "Adapted",
     "Columns",
     "Deployed",
+    "Forgiving",
     "Function",
     "PerItem",
     "Pipeline",

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cfopt.engine.task import Task
-from cfopt.pipeline import Adapted, Deployed
+from cfopt.pipeline import Adapted, Deployed, Forgiving
 from cfopt.search.projection import project
 
 #: How many numbers of contexts and prices are judged at once.
@@ -52,7 +52,8 @@ class Landscape:
     def __init__(self, task: Task, budget: int) -> None:
         self.budget = budget
         own = Deployed(task.predictor) if isinstance(task.predictor, Adapted) else task.predictor
-        self.task, space = replace(task.proven(), predictor=own), task.space
+        self._asked = Forgiving(own, task.rules.problem.num_costs)
+        self.task, space = replace(task.proven(), predictor=self._asked), task.space
         self.home = space.home.detach().flatten(1)
         among_contexts = space.latent is None
         size, device = self.home.shape[1], self.home.device
@@ -130,5 +131,9 @@ class Landscape:
         miss = torch.where(seen.holds, 0.0, torch.where(seen.allowed, miss, torch.inf))
         if seen.failures:
             miss[list(seen.failures)] = torch.inf
-            self.failures |= {int(rows[i]): why for i, why in seen.failures.items()}
+            lost = f"the predictor fails there ({self._asked.error:.200})"
+            self.failures |= {
+                int(rows[i]): lost if self._asked.error and seen.costs[i].isnan().all() else why
+                for i, why in seen.failures.items()
+            }
         return Seen(seen.loss.double(), miss.nan_to_num(torch.inf))

@@ -279,12 +279,12 @@ class TreeRow:
         self.solves += int(solved)
         if lost:
             return _Judged(False, False, None)
+        holds = rules.judge(prices, rival.decisions, shortfall=rival.shortfall).holds[0]
+        if not holds:
+            return _Judged(False, False, decision)
         strict = TOLERANCE - self.model.rounding
-        sure = bool(rules.judge(prices, rival.decisions, strict, rival.shortfall).holds[0])
-        holds = sure or bool(
-            rules.judge(prices, rival.decisions, shortfall=rival.shortfall).holds[0]
-        )
-        return _Judged(holds, sure, decision)
+        sure = rules.judge(prices, rival.decisions, strict, rival.shortfall).holds[0]
+        return _Judged(True, bool(sure), decision)
 
     def _is_new(self, decision: Array | None, branched: Branched) -> bool:
         """Whether a decision makes a cut that is not there yet."""

@@ -117,17 +117,6 @@ def directory(cells: Cells) -> tuple[_Ints, _Ints]:
     return dense.astype(np.int32), np.concatenate(parts).astype(np.int32)
 
 
-def _depth(tree: BoxTree) -> int:
-    """How often boxes are divided at most; parts come after the whole."""
-    level, depth = np.zeros(1, dtype=np.int64), 0
-    while True:
-        level = level[tree.feature[level] >= 0]
-        if not len(level):
-            return depth
-        level = np.unique(np.concatenate([tree.left[level], tree.right[level]]))
-        depth += 1
-
-
 def proved(
     tree: BoxTree,
     claim: float,
@@ -167,6 +156,6 @@ def proved(
             tree.feature, at, tree.left, tree.right, tree.reason, tree.sliced,
             claim, low, high, owner, np.ascontiguousarray(scores), limits,
             cells.start, cells.number, cells.value, cells.cost, starts, members,
-            *directory(cells), _depth(tree) + 2, floors,
+            *directory(cells), check.depth(tree.feature, tree.left, tree.right) + 2, floors,
         )
     )  # fmt: skip

@@ -75,6 +75,17 @@ def _box_cost(
 
 
 @compiled
+def depth(feature: _Ints, left: _Ints, right: _Ints) -> int:
+    """How often boxes are divided at most; parts come after the whole."""
+    level, deepest = np.zeros(len(feature), np.int64), np.int64(0)
+    for box in range(len(feature)):
+        if feature[box] >= 0:
+            level[left[box]] = level[right[box]] = level[box] + 1
+            deepest = max(deepest, level[box] + 1)
+    return int(deepest)
+
+
+@compiled
 def least_unrefuted(
     feature: _Ints,
     at: _Ints,

@@ -14,6 +14,7 @@ lightgbm = pytest.importorskip("lightgbm")
 xgboost = pytest.importorskip("xgboost")
 pytest.importorskip("treelite")
 from sklearn.ensemble import (  # noqa: E402
+    BaggingRegressor,
     ExtraTreesRegressor,
     GradientBoostingRegressor,
     HistGradientBoostingRegressor,
@@ -53,6 +54,7 @@ MODELS = {
     "forest": lambda: RandomForestRegressor(8, max_depth=5, random_state=1).fit(X, Y),
     "forest of one cost": lambda: RandomForestRegressor(8, max_depth=5).fit(X, Y[:, 0]),
     "extra trees": lambda: ExtraTreesRegressor(8, max_depth=5, random_state=1).fit(X, Y),
+    "bagged trees": lambda: BaggingRegressor(DecisionTreeRegressor(max_depth=4), 5).fit(X, Y),
     "boosting": lambda: GradientBoostingRegressor(n_estimators=9).fit(X, Y[:, 0]),
     "several boosted": lambda: MultiOutputRegressor(GradientBoostingRegressor(n_estimators=9)).fit(
         X, Y
@@ -167,6 +169,8 @@ def test_what_is_not_a_sum_of_leaves_is_refused() -> None:
         "got RandomForestClassifier": RandomForestClassifier(3).fit(X, Y[:, 0] > 5),
         "zero_as_missing": zero,
         "missing=0": xgboost.XGBRegressor(n_estimators=3, missing=0.0).fit(X, Y),
+        "has no trees": xgboost.XGBRegressor(n_estimators=3, booster="gblinear").fit(X, Y),
+        "got BaggingRegressor": BaggingRegressor(max_features=0.5).fit(X, Y),
         "linear_tree": _lgbm(linear_tree=True).fit(X, Y[:, 0]),
     }
     for words, model in refused.items():

@@ -23,6 +23,7 @@ _ROUNDING = {
     "ExtraTreesRegressor",
     "GradientBoostingRegressor",
 }
+_ALONE = ("DecisionTreeRegressor", "ExtraTreeRegressor")
 _NOT_ROUNDING = {"HistGradientBoostingRegressor"}
 _BOOSTED = {
     "xgboost": ("Booster", "XGBRegressor", "XGBRFRegressor"),
@@ -30,7 +31,8 @@ _BOOSTED = {
 }
 _SERVED = (
     "decision trees, random forests, extra trees, gradient boosting and histogram boosting of "
-    "scikit-learn, also in MultiOutputRegressor, and regressors of XGBoost and LightGBM"
+    "scikit-learn, also in MultiOutputRegressor, bagged trees that see all features of it, and "
+    "regressors of XGBoost and LightGBM"
 )
 #: LightGBM writes what counts as missing into these bits of a node's decision type.
 _MISSING_IS_ZERO, _MISSING_BITS = 1 << 2, 3 << 2
@@ -62,7 +64,17 @@ def can_read(model: Any) -> bool:
         return name in _BOOSTED.get(library, ())
     if name == "MultiOutputRegressor":
         return all(map(can_read, getattr(model, "estimators_", [None])))
+    if name == "BaggingRegressor":
+        return _bags_trees(model)
     return name in _ROUNDING | _NOT_ROUNDING
+
+
+def _bags_trees(model: Any) -> bool:
+    """Whether a BaggingRegressor is a forest: trees, each of which sees all features."""
+    every, bags = np.arange(getattr(model, "n_features_in_", 0)), getattr(model, "estimators_", [])
+    return all(_kind(one) in (("sklearn", name) for name in _ALONE) for one in bags) and all(
+        np.array_equal(features, every) for features in getattr(model, "estimators_features_", [()])
+    )
 
 
 def _kind(model: Any) -> tuple[str, str]:
@@ -122,7 +134,7 @@ def _from_sklearn(model: Any, name: str, reading: Reading | None) -> TreeEnsembl
 
     if name == "MultiOutputRegressor":
         return TreeEnsemble.stack([read_ensemble(one, reading) for one in model.estimators_])
-    if name not in _ROUNDING | _NOT_ROUNDING:
+    if not can_read(model):
         raise InputError(f"Trees can be read of {_SERVED}; got {name} of sklearn.")
     if not hasattr(model, "n_features_in_"):
         raise InputError(f"{name} is not fitted; call fit first.")
@@ -131,13 +143,14 @@ def _from_sklearn(model: Any, name: str, reading: Reading | None) -> TreeEnsembl
     if getattr(model, "is_categorical_", None) is not None:
         reading = reading or _histogram_categories(model)
         model = _numbered(model)
-    alone = name in ("DecisionTreeRegressor", "ExtraTreeRegressor")
+    if name in (*_ALONE, "BaggingRegressor"):
+        model = _as_forest([model] if name in _ALONE else model.estimators_)
     try:
-        found = treelite.sklearn.import_model(_as_forest(model) if alone else model)
+        found = treelite.sklearn.import_model(model)
     except (treelite.TreeliteError, NotImplementedError, ValueError) as error:
         raise InputError(f"The trees of this {name} could not be read: {error}") from error
     return ensemble_of_treelite(
-        found, at_single_precision if name in _ROUNDING else lambda t: t, reading
+        found, (lambda t: t) if name in _NOT_ROUNDING else at_single_precision, reading
     )
 
 
@@ -173,13 +186,13 @@ def _numbered(model: Any) -> Any:
     return found
 
 
-def _as_forest(tree: Any) -> Any:
-    """A forest of one tree."""
+def _as_forest(trees: list[Any]) -> Any:
+    """A forest of trees that are there."""
     from sklearn.ensemble import RandomForestRegressor
 
-    forest = RandomForestRegressor(n_estimators=1)
-    forest.estimators_, forest.n_outputs_ = [tree], tree.n_outputs_
-    forest.n_features_in_ = tree.n_features_in_
+    forest = RandomForestRegressor(n_estimators=len(trees))
+    forest.estimators_, forest.n_outputs_ = trees, trees[0].n_outputs_
+    forest.n_features_in_ = trees[0].n_features_in_
     return forest
 
 
@@ -191,6 +204,9 @@ def _from_xgboost(model: Any, name: str, reading: Reading | None) -> TreeEnsembl
             f"XGBoost with missing={model.missing} is not served: that number is not compared."
         )
     booster = model if name == "Booster" else model.get_booster()
+    learner = json.loads(booster.save_config())["learner"]
+    if learner["gradient_booster"]["name"] == "gblinear":
+        raise InputError("XGBoost with booster='gblinear' has no trees.")
     best = booster.attr("best_iteration")
     if name != "Booster" and best is not None:
         # A regressor predicts without what was trained after the best round.

@@ -123,6 +123,25 @@ def test_a_model_of_scikit_learn_is_folded_and_stays_affine() -> None:
     assert predictor.items[:, 0].tolist() == ITEMS[:, 1].tolist()
 
 
+def test_a_network_of_one_cost_is_proved_as_one_of_all_and_agrees_with_a_fine_grid() -> None:
+    torch.manual_seed(2)
+    layers = (torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Linear(6, 1))
+    items = normal(4, 2, seed=5)
+    model = PerItem(torch.nn.Sequential(*layers).double(), items)
+    pipeline = cfopt.Pipeline(model, Finite(np.eye(4)))
+    axis = torch.linspace(-8, 8, 801, dtype=torch.float64)
+    grid = torch.cartesian_prod(axis, axis)
+    x0, decided = normal(4, 2, seed=3), pipeline.decide(grid)
+    own = pipeline.decide(x0)
+    wanted = torch.stack([decided[(decided != one).any(1)][0] for one in own])
+    e = cfopt.explain(x0, pipeline, cfopt.Absolute(wanted))
+    assert e.optimal.all()
+    for row in range(4):
+        there = grid[(decided == wanted[row]).all(1)]
+        nearest = ((there - x0[row]) ** 2).sum(1).min().sqrt()
+        assert nearest - 0.02 * 2**0.5 <= e.loss[row].sqrt() <= nearest + 1e-9
+
+
 def test_what_does_not_fit_is_refused() -> None:
     layer = torch.nn.Linear(4, 2)
     with pytest.raises(InputError, match=r"a row of features for each item, \(n, q\)"):

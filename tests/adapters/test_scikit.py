@@ -336,6 +336,12 @@ def test_other_models_are_functions_of_the_columns_they_were_fitted_on(model: An
         _agree(predictor, model, frame, predictor.columns.encode(frame))
 
 
+@pytest.mark.parametrize("model", [Ridge(), RandomForestRegressor(), make_pipeline(Ridge())])
+def test_a_model_that_is_not_fitted_is_refused_at_once(model: Any) -> None:
+    with pytest.raises(cfopt.InputError, match="Call fit first"):
+        cfopt.Pipeline(model, Finite(np.eye(3)))
+
+
 def test_columns_that_a_model_drops_need_not_be_numbers() -> None:
     frame = _frame().assign(note="text")
     steps = make_column_transformer((OneHotEncoder(), ["city"]), ("passthrough", ["temp"]))

@@ -85,8 +85,11 @@ def _session(path: Path) -> Any:
 
     if not path.is_file():
         raise InputError(f"There is no ONNX model {path}.")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # errors: what it warns of is said again for each batch
+    providers = ["CPUExecutionProvider"]
     try:
-        return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(str(path), options, providers=providers)
     # Any: onnxruntime has exceptions of its own, without a common class.
     except Exception as error:
         raise InputError(f"{path} is not an ONNX model that can be run: {error}") from error

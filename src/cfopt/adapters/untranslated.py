@@ -7,6 +7,7 @@ from typing import Any
 from cfopt import registry
 from cfopt.adapters.scikit import inputs_of, own_predict
 from cfopt.adapters.structure import name_of
+from cfopt.errors import InputError
 from cfopt.pipeline import Function
 
 
@@ -16,7 +17,19 @@ def untranslated(model: Any) -> Function | None:
 
     Asked last, after the adapters that know more of a model.
     """
-    if not name_of(model) or not hasattr(model, "n_features_in_"):
+    if not name_of(model):
+        return None
+    if not hasattr(model, "n_features_in_"):
+        from sklearn.exceptions import NotFittedError
+        from sklearn.utils.validation import check_is_fitted
+
+        try:
+            check_is_fitted(model)
+        except NotFittedError:
+            name = type(model).__name__
+            raise InputError(
+                f"Pipeline needs a fitted model; this {name} is not. Call fit first."
+            ) from None
         return None
     inputs = inputs_of(model)
     return Function(own_predict(model, inputs), inputs.columns)

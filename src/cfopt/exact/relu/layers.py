@@ -14,7 +14,7 @@ from cfopt.engine.task import Task
 from cfopt.exact.affine import Affine, is_affine
 from cfopt.exact.positive import Positive, unaltered
 from cfopt.exact.relu.relaxation import Network
-from cfopt.pipeline import Adapted
+from cfopt.pipeline import Adapted, PerItem
 
 
 def refusal_of(predictor: object) -> str:
@@ -67,6 +67,8 @@ def _same(x: Tensor) -> Tensor:
 
 def _modules(predictor: object) -> list[nn.Module] | None:
     """The modules of a chain in their order; None if there is anything else among them."""
+    if isinstance(predictor, PerItem):
+        return _of_every_item(predictor)
     if isinstance(predictor, Adapted):
         return _modules(predictor.translation)
     if isinstance(predictor, Positive):
@@ -84,6 +86,26 @@ def _modules(predictor: object) -> list[nn.Module] | None:
             chain += part
         return chain
     return [predictor] if type(predictor) is nn.ReLU or is_affine(predictor) else None
+
+
+@torch.no_grad()
+def _of_every_item(predictor: PerItem) -> list[nn.Module] | None:
+    """A network that is asked for one item after the other, as one for all: `(B, p) -> (B, n)`."""
+    own = _modules(predictor.translation)
+    # These act on the last axis alone, whatever stands before it.
+    if not own or any(type(module) not in (nn.Linear, nn.ReLU) for module in own):
+        return None
+    count, width = predictor.items.shape
+    first = next(module for module in own if isinstance(module, nn.Linear))
+    size = first.in_features - width
+    if size < 1 or first is not own[0]:
+        return None
+    x = torch.cat([torch.zeros(1, size), torch.eye(size)]).to(predictor.items)
+    rows = predictor.rows(x).reshape(size + 1, -1)
+    spread = nn.Linear(size, rows.shape[1]).to(rows).requires_grad_(False)
+    spread.weight.copy_((rows[1:] - rows[0]).T)
+    spread.bias.copy_(rows[0])
+    return [spread, nn.Unflatten(1, (count, first.in_features)), *own, nn.Flatten()]
 
 
 @torch.no_grad()

@@ -39,9 +39,12 @@ class TreeCells(Search):
     the solver, whose decision becomes a cut. When nothing nearer is open, it is the closest
     explanation there is; when nothing is open at all, there is none.
 
+    Where some decision is enough, as for `Epsilon`, each decision is searched for; if there are too
+    many, those that the solver meets, and boxes are refuted for all decisions by one solve.
+
     Arguments:
         contexts: known contexts, such as the training data, `(N, p)`; valid ones are starts.
-        max_decisions: the most decisions to list, where the criterion asks for some decision.
+        max_decisions: the most decisions to list, where some decision is enough.
         seconds_a_row: after which the best answer of a row so far is taken, with the bound that is
             proved by then; inf for no end. Where `explain` has a time limit, rows share it alike.
         threads: how many rows are worked on at once, by default as many as PyTorch's threads; the

@@ -426,6 +426,35 @@ def test_a_time_limit_ends_with_a_bound_that_holds() -> None:
     assert not float(late.bound[0]) > float(calm.loss[0]) * (1 + 1e-9)
 
 
+def test_a_row_that_takes_long_reports_and_ends_when_nobody_waits_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, x = _forest(seed=15)
+    pipeline, contexts = cfopt.Pipeline(model, GRID), torch.from_numpy(x)
+    decided = pipeline.decide(contexts)
+    other = next(k for k in range(1, len(x)) if (decided[k] != decided[0]).any())
+    criterion = cfopt.Absolute(decided[other : other + 1]).bind(1, decided[:1])
+    task = _task(contexts[:1], decided[:1], pipeline, criterion)
+    ended = threading.Event()
+    finish = TreeRow._finish
+
+    def endless(self: TreeRow, *given: Any) -> None:
+        finish(self, *given)
+        while self._in_time(np.inf):
+            ended.wait(0.01)
+        ended.set()
+
+    monkeypatch.setattr(TreeRow, "_finish", endless)
+    monkeypatch.setattr("cfopt.search.tree_cells._PULSE", 0.01)
+    steps = TreeCells(seconds_a_row=np.inf).steps(task)
+    report = next(one for one in steps if one.moving is not None)
+    assert report.finished is None
+    assert report.running == 1
+    assert task.space.loss(report.moving.at) > 0
+    steps.close()
+    assert ended.is_set()
+
+
 def test_what_is_not_served_is_refused() -> None:
     model, x = _forest(seed=16)
     pipeline = cfopt.Pipeline(TreePredictor(read_ensemble(model)), GRID)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import dataclass, field, replace
-from threading import Lock
+from threading import Event, Lock
+from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from cfopt import registry
 from cfopt._typing import Array
-from cfopt.engine.progress import Points, Progress
+from cfopt.engine.progress import Moving, Points, Progress
 from cfopt.engine.task import Task
 from cfopt.errors import InputError
 from cfopt.exact.regret import RegretBounds
@@ -24,8 +27,11 @@ from cfopt.question.quantifier import Quantifier
 from cfopt.search.base import Search, check_whole
 from cfopt.search.reference import JudgedReferences, nearest_first
 
-#: Seconds of work, after which more threads than one are worth it.
-_QUICK = 0.2
+if TYPE_CHECKING:
+    from cfopt.search.tree_row import TreeRow
+
+#: Seconds of work, after which more threads than one are worth it, and between reports.
+_QUICK, _PULSE = 0.2, 0.5
 
 
 @registry.searches.register
@@ -105,15 +111,37 @@ class TreeCells(Search):
         some = Quantifier.SOME in task.rules.criterion.multiples
         kind = RegretRow if some and not self._lists(task) else TreeRow
 
+        at_work: dict[int, TreeRow] = {}
+        stopped = Event()
+
         def run(row: int) -> Points:
             now = time.monotonic()
             share = (end - now) / max(1.0, (len(task) - row) / threads)
             deadline = now + min(share, self.seconds_a_row)
             starts = self._starts(proven[task.row_numbers[row : row + 1]], known)
-            return kind(model, row, layout, self.max_decisions, solver).run(deadline, starts)
+            one = at_work[row] = kind(model, row, layout, self.max_decisions, solver)
+            one.stopped = stopped
+            try:
+                return one.run(deadline, starts)
+            finally:
+                del at_work[row]
 
-        for done, points in enumerate(_in_threads(run, len(task), threads), start=1):
-            yield Progress(done, len(task) - done, len(task), points)
+        step = done = 0
+        with closing(_in_threads(run, len(task), threads, stopped)) as parts:
+            for points in parts:
+                step, done = step + 1, done + (points is not None)
+                moving = None if points is not None else self._moving(model, at_work)
+                yield Progress(step, len(task) - done, len(task), points, moving)
+
+    @staticmethod
+    def _moving(model: TreeTask, at_work: dict[int, TreeRow]) -> Moving | None:
+        """The best contexts so far of rows that are under way."""
+        found = {row: one.x for row, one in [*at_work.items()] if one.best is not None}
+        if not found:
+            return None
+        origin = model.space.origin
+        rows = torch.tensor([*found], device=origin.device)
+        return Moving(rows, model.contexts(np.stack([*found.values()])))
 
     def _judged(self, task: Task) -> JudgedReferences | None:
         """The known contexts, solved once for all rows."""
@@ -130,14 +158,25 @@ class TreeCells(Search):
                 yield known.contexts[k].flatten().double().cpu().numpy()
 
 
-def _in_threads(run: Callable[[int], Points], rows: int, threads: int) -> Iterator[Points]:
-    """The rows in order: one by one until they have taken a while, then as many at once as may be.
+def _in_threads(
+    run: Callable[[int], Points], rows: int, threads: int, stopped: Event
+) -> Generator[Points | None]:
+    """The rows in order, and None every now and then while nothing is done.
 
-    Compiled functions run beside each other, Python does not.
+    One by one until they have taken a while, then as many at once as may be: compiled functions run
+    beside each other, Python does not. If nobody waits for them any more, they are stopped.
     """
-    start, left = time.monotonic(), deque(range(rows))
-    while left and (threads == 1 or time.monotonic() - start < _QUICK):
-        yield run(left.popleft())
-    if left:
-        with ThreadPoolExecutor(threads) as pool:
-            yield from pool.map(run, left)
+    start, left, waiting = time.monotonic(), deque(range(rows)), deque[Future[Points]]()
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            while left or waiting:
+                while left and (not waiting or time.monotonic() - start >= _QUICK):
+                    waiting.append(pool.submit(run, left.popleft()))
+                if wait([waiting[0]], _PULSE).done:
+                    yield waiting.popleft().result()
+                else:
+                    yield None
+        finally:
+            stopped.set()
+            for one in waiting:
+                one.cancel()

@@ -55,10 +55,10 @@ class RegretRow(TreeRow):
         end = began + _PART * (deadline - began)
         boxes, top = self._boxes, np.diff(self.cells.start) - 1
         self._open(np.zeros_like(self.cells.home), top.astype(np.int32))
-        while boxes.least < self._cutoff and time.monotonic() <= end:
+        while boxes.least < self._cutoff and self._in_time(end):
             self._look(boxes.take(_AT_ONCE, self._cutoff), deadline)
         bound = min(boxes.least, boxes.doubt, self._cutoff)
-        return self._points(RegretProof(self._tree(), bound), time.monotonic() > end)
+        return self._points(RegretProof(self._tree(), bound), not self._in_time(end))
 
     def _meet(self, decision: Array, deadline: float) -> int:
         """Look for the nearest cell in which a decision is enough, if it is new; its number."""

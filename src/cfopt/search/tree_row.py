@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from threading import Lock
+from threading import Event, Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -78,6 +78,8 @@ class TreeRow:
         self.x: Array = model.origin[row]
         self.loss = np.inf
         self.solves = self.looked = 0
+        #: Set by another thread, if nobody waits for the row any more.
+        self.stopped = Event()
         self._root = Branching(layout, self.cells)
         self._every = bool(model.multiples(Quantifier.EVERY))
 
@@ -99,8 +101,11 @@ class TreeRow:
             proofs[k] = branched.proof()
             bound = min(bound, branched.branching.bound)
             self.looked += branched.branching.looked
-        late = time.monotonic() > deadline
-        return self._points(TreeProof(proofs, min(bound, self._cutoff), self.limit), late)
+        proof = TreeProof(proofs, min(bound, self._cutoff), self.limit)
+        return self._points(proof, not self._in_time(deadline))
+
+    def _in_time(self, deadline: float) -> bool:
+        return not self.stopped.is_set() and time.monotonic() <= deadline
 
     def _take_known(self, starts: Iterator[Array]) -> list[Array]:
         """Take the best of some contexts that are valid; the decisions there."""
@@ -145,7 +150,7 @@ class TreeRow:
         """Look at boxes until none is open that may be nearer, or time or a budget is used up."""
         branching = branched.branching
         branching.cutoff = self._cutoff
-        while not branching.done and time.monotonic() <= deadline:
+        while not branching.done and self._in_time(deadline):
             if budget is not None and branching.looked >= budget:
                 return
             question = branching.advance(_BUDGET if budget is None else budget)
@@ -158,7 +163,7 @@ class TreeRow:
         top = np.diff(self.cells.start) - 1
         for free in range(1, min(_FREE, size - 1) + 1):
             idle, order = 0, np.empty(0, dtype=np.int64)
-            while idle < size and time.monotonic() <= deadline:
+            while idle < size and self._in_time(deadline):
                 before = self.loss
                 if len(order) < free:
                     order = random.permutation(size)

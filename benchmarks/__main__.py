@@ -33,6 +33,7 @@ from benchmarks import (
     maps,
     networks,
     own_pipeline,
+    peers,
     predictors,
     qp,
     questions_wishes,
@@ -90,6 +91,7 @@ TITLES = {
     "balls": "Answers that hold within 0.1, 100 tasks each: beside plain ones, and samples",
     "balls behind networks": "The same behind a network of 3 layers, 10 tasks",
     "prices": "Prices of 100 absolute wishes: beside all decisions at once",
+    "peers": "An evening flight or the train: cfopt beside libraries that explain classifiers",
     "sweep": "Random tasks of every kind, each claim checked by brute force",
 }
 
@@ -234,6 +236,11 @@ def _robust(record: Record) -> None:
     record("prices", robustness.prices(grid) + robustness.prices(knapsack))
 
 
+def _peers(record: Record) -> None:
+    """Libraries that explain classifiers, on tasks that they can play."""
+    record("peers", peers.compare())
+
+
 GROUPS: dict[str, Callable[[Record], None]] = {
     "tables": _tables,
     "roads": _roads,
@@ -249,6 +256,7 @@ GROUPS: dict[str, Callable[[Record], None]] = {
     "training": _training,
     "own-pipeline": _own_pipeline,
     "explorer": _explorer,
+    "peers": _peers,
 }
 
 

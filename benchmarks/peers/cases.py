@@ -28,10 +28,6 @@ _TRAIN = 20.0
 #: Contexts are given in standard deviations from the mean, with so many decimals: DiCE steps
 #: through a feature by its last decimal.
 _DECIMALS = 2
-#: How often the predictor is fitted anew.
-_REFITS = 5
-#: The most days that are explained.
-_ROWS = 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,18 +94,25 @@ def _pipeline(model: Any) -> cfopt.Pipeline:
     return cfopt.Pipeline(model, Finite(torch.tensor([[0.0], [1.0]])))
 
 
-def _refits(model: Any, contexts: np.ndarray, costs: np.ndarray) -> list[cfopt.Pipeline]:
+def _refits(
+    model: Any, contexts: np.ndarray, costs: np.ndarray, count: int
+) -> list[cfopt.Pipeline]:
     draw = np.random.default_rng(0)
-    days = [draw.integers(len(contexts), size=len(contexts)) for _ in range(_REFITS)]
+    days = [draw.integers(len(contexts), size=len(contexts)) for _ in range(count)]
     return [_pipeline(clone(model).fit(contexts[one], costs[one])) for one in days]
 
 
-def cases() -> list[Case]:
-    """One for each kind of predictor, fitted to the same days."""
+def cases(rows: int = 24, refits: int = 5) -> list[Case]:
+    """One for each kind of predictor, fitted to the same days.
+
+    Arguments:
+        rows: the most days that are explained.
+        refits: how often each predictor is fitted anew.
+    """
     known, new = flights.load().split()
     days = known.contexts.to_numpy()
     centre, size = days.mean(axis=0), days.std(axis=0)
-    contexts, rows = (
+    contexts, later = (
         np.round((part.contexts.to_numpy() - centre) / size, _DECIMALS) for part in (known, new)
     )
     evening = [name for name in known.delays if name.endswith(" at 18")]
@@ -122,9 +125,9 @@ def cases() -> list[Case]:
         "network": MLPRegressor(hidden_layer_sizes=(8,), alpha=1.0, max_iter=5000, random_state=0),
     }.items():
         model.fit(contexts, costs)
-        flown = rows[model.predict(rows) > 0][:_ROWS]
+        flown = later[model.predict(later) > 0][:rows]
         labels = (costs <= 0).astype(int)
-        refits = _refits(model, contexts, costs)
+        anew = _refits(model, contexts, costs, refits)
         names = list(known.contexts.columns)
-        found.append(Case(name, model, contexts, labels, flown, names, refits))
+        found.append(Case(name, model, contexts, labels, flown, names, anew))
     return found

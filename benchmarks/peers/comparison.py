@@ -70,12 +70,11 @@ def compare() -> list[dict[str, Any]]:
             folder = Path(name) / case.name
             case.write(folder)
             found = [*_ours(case), *_theirs(case, folder)]
-            scale = case.known.std(axis=0)
             least = {
                 "L1": _least(found, "cfopt, L1"),
                 "L2": np.sqrt(_least(found, "cfopt, L2")),
             }
-            lines += [_line(case, one, scale, least) for one in found]
+            lines += [judged(case, one, least) for one in found]
     return lines
 
 
@@ -121,10 +120,15 @@ def _least(found: list[Answers], method: str) -> np.ndarray:
     return bounds
 
 
-def _line(
-    case: Case, answers: Answers, scale: np.ndarray, least: dict[str, np.ndarray]
-) -> dict[str, Any]:
-    """Verify answers as those of any search are, and take their measures."""
+def judged(case: Case, answers: Answers, least: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Verify answers as those of any search are, and take their measures: a line of the table.
+
+    Arguments:
+        case: what was asked.
+        answers: of one method.
+        least: the proved least L1 and L2 of each row, `(B,)` each; NaN where nothing is proved.
+    """
+    scale = case.known.std(axis=0)
     e = cfopt.explain(
         case.x0,
         case.pipeline,

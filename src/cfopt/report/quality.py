@@ -34,15 +34,17 @@ def measure_lines(measures: pd.DataFrame | None) -> tuple[Measure, ...]:
     Arguments:
         measures: its table; None if nothing was measured.
     """
+    if measures is None:
+        return ()
     lines: list[Measure] = []
     group = ""
-    for label, line in () if measures is None else measures.iterrows():
-        kind, name = label  # type: ignore[misc]  # the index has two levels
-        if kind == _SHOWN_ELSEWHERE or not line["rows"]:
+    columns = ["group", "measure", "rows", "mean", "median", "95%"]
+    for kind, name, rows, *values in measures.reset_index()[columns].itertuples(index=False):
+        if kind == _SHOWN_ELSEWHERE or not rows:
             continue
-        mean, median, high = (_printed(line[key]) for key in ("mean", "median", "95%"))
+        mean, median, high = map(_printed, values)
         head = kind.capitalize() if kind != group else ""
-        lines.append(Measure(head, name, int(line["rows"]), (mean, median, high)))
+        lines.append(Measure(head, name, int(rows), (mean, median, high)))
         group = kind
     return tuple(lines)
 

@@ -277,10 +277,10 @@ def _table(title: str, rows: list[dict[str, Any]]) -> Table:
 
 def _markdown(results: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
+    groups = "; ".join([*GROUPS, "thresholds", "sweep"])
     parts = [
         "# Measurements\n",
-        "Written by `make bench`, each group (tables; roads; predictors; maps; searches;",
-        "plausibility; pixels; training; own-pipeline; explorer; thresholds; sweep) in one run;",
+        f"Written by `make bench`, each group ({groups}) in one run;",
         "times on a shared machine are noisy, ratios less.",
         "The settings of the search among codes were chosen among about 30, on other maps than",
         "those of the group searches.",

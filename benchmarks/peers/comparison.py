@@ -53,12 +53,14 @@ class Answers:
         method: its name and setting.
         x: its answers, `(B, p)`; NaN where it has none.
         seconds: CPU seconds of each row, `(B,)`.
-        bounds: the proved least loss of each row, `(B,)`; NaN where nothing is proved.
+        proved: whether it says that no answer is nearer, `(B,)`.
+        bounds: the least loss of each row, proved and checked, `(B,)`; NaN where nothing is.
     """
 
     method: str
     x: np.ndarray
     seconds: np.ndarray
+    proved: np.ndarray
     bounds: np.ndarray
 
 
@@ -99,7 +101,8 @@ def _ours(case: Case) -> Iterator[Answers]:
                 seconds.append(time.process_time() - start)
                 x.append(e.x[0].numpy() if e.valid[0] else np.full(row.shape[1], np.nan))
                 bounds.append(float(e.bound[0]) if e.optimal[0] else np.nan)
-        yield Answers(name, np.stack(x), np.array(seconds), np.array(bounds))
+        least = np.array(bounds)
+        yield Answers(name, np.stack(x), np.array(seconds), ~np.isnan(least), least)
 
 
 def _theirs(case: Case, folder: Path) -> Iterator[Answers]:
@@ -112,7 +115,7 @@ def _theirs(case: Case, folder: Path) -> Iterator[Answers]:
             found = np.load(file, allow_pickle=False)
             x, seconds = found["x"], found["seconds"]
             name = file.stem.removeprefix("answers ")
-            yield Answers(name, x, seconds, np.full(len(x), np.nan))
+            yield Answers(name, x, seconds, found["proved"], np.full(len(x), np.nan))
 
 
 def _least(found: list[Answers], method: str) -> np.ndarray:
@@ -148,7 +151,7 @@ def judged(case: Case, answers: Answers, least: dict[str, np.ndarray]) -> dict[s
         "rows": len(e),
         "answered": int((~np.isnan(answers.x[:, 0])).sum()),
         "valid": int(valid.sum()),
-        "proved": int((~np.isnan(answers.bounds)).sum()),
+        "proved": int((answers.proved & valid).sum()),
     }
     for name, length in lengths.items():
         if (length[valid] < (1 - _SAME) * least[name][valid]).any():

@@ -59,9 +59,9 @@ def answers(case: cases_module.Case) -> Array:
 def test_answers_of_others_are_verified_and_measured(cases: dict[str, cases_module.Case]) -> None:
     case = cases["trees"]
     x = answers(case)
-    nothing = np.full(4, np.nan)
-    line = judged(case, Answers("theirs", x, np.arange(4.0), nothing), LEAST)
-    assert (line["rows"], line["answered"], line["valid"], line["proved"]) == (4, 3, 2, 0)
+    said, nothing = np.array([True, False, True, False]), np.full(4, np.nan)
+    line = judged(case, Answers("theirs", x, np.arange(4.0), said, nothing), LEAST)
+    assert (line["rows"], line["answered"], line["valid"], line["proved"]) == (4, 3, 2, 1)
     change = np.abs(x - case.rows)[:2] / case.known.std(axis=0)
     assert line["L1 / least"] == pytest.approx(np.median(change.sum(axis=1)) / 1e-3)
     assert line["L2 / least"] == pytest.approx(np.median(np.sqrt((change**2).sum(axis=1))) / 1e-3)
@@ -78,7 +78,8 @@ def test_an_answer_nearer_than_what_is_proved_ends_the_comparison(
     cases: dict[str, cases_module.Case],
 ) -> None:
     case = cases["trees"]
-    theirs = Answers("theirs", answers(case), np.zeros(4), np.full(4, np.nan))
+    none, nothing = np.zeros(4, dtype=bool), np.full(4, np.nan)
+    theirs = Answers("theirs", answers(case), np.zeros(4), none, nothing)
     with pytest.raises(SystemExit, match="theirs undercuts a proved least L2"):
         judged(case, theirs, LEAST | {"L2": np.full(4, 1e3)})
 

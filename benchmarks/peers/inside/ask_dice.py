@@ -22,7 +22,7 @@ def settings(case: Case) -> dict[str, Explain]:
     def make(method: str, total: int, **options: Any) -> Explain:
         dice = dice_ml.Dice(data, model, method=method)
 
-        def explain(row: np.ndarray) -> np.ndarray | None:
+        def explain(row: np.ndarray) -> tuple[np.ndarray | None, bool]:
             np.random.seed(0)  # noqa: NPY002 - it draws from the global generators
             random.seed(0)
             asked = pd.DataFrame(row, columns=case.names)
@@ -31,13 +31,13 @@ def settings(case: Case) -> dict[str, Explain]:
                     asked, total_CFs=total, desired_class="opposite", **options
                 )
             except UserConfigValidationException:  # its way to say that there is none
-                return None
+                return None, False
             one = found.cf_examples_list[0]
             answers = one.final_cfs_df_sparse
             if answers is None or not len(answers):
-                return None
+                return None, False
             x = answers[case.names].to_numpy(dtype=np.float64)
-            return x[(np.abs(x - row) / scale).sum(axis=1).argmin()]
+            return x[(np.abs(x - row) / scale).sum(axis=1).argmin()], False
 
         return explain
 

@@ -16,7 +16,7 @@ def settings(case: Case) -> dict[str, Explain]:
             cat_feat=[],
             **options,
         )
-        return lambda row: np.asarray(model.explain(row), dtype=np.float64)[0]
+        return lambda row: (np.asarray(model.explain(row), dtype=np.float64)[0], False)
 
     return {
         "NICE, default (sparsity)": make(),

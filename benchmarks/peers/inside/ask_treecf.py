@@ -14,9 +14,11 @@ def settings(case: Case) -> dict[str, Explain]:
     target = Target.raw(op="<=", value=0.0)
 
     def make(**options: str) -> Explain:
-        def explain(row: np.ndarray) -> np.ndarray | None:
+        def explain(row: np.ndarray) -> tuple[np.ndarray | None, bool]:
             found = explainer.explain(row[0], target=target, seed=0, **options)
-            return np.asarray(found.x_cf) if isinstance(found, Counterfactual) else None
+            if not isinstance(found, Counterfactual):
+                return None, False
+            return np.asarray(found.x_cf), found.proof == "optimal"
 
         return explain
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-#: What explains a row: its answer, or None.
-Explain = Callable[[np.ndarray], "np.ndarray | None"]
+#: What explains a row: its answer, or None, and whether it says that none is nearer.
+Explain = Callable[[np.ndarray], "tuple[np.ndarray | None, bool]"]
 
 
 class Classifier:
@@ -66,7 +66,7 @@ def _network(layers: list[tuple[np.ndarray, np.ndarray]], x: np.ndarray) -> np.n
 
 
 def answer(settings: Callable[[Case], dict[str, Explain]]) -> None:
-    """Explain all rows with each setting, and write answers and CPU seconds to the case's folder.
+    """Explain all rows with each setting, and write what is said to the case's folder.
 
     The first row is explained once before the clock counts. A row without an answer is NaN.
     """
@@ -74,11 +74,12 @@ def answer(settings: Callable[[Case], dict[str, Explain]]) -> None:
     case = Case(folder)
     for name, explain in settings(case).items():
         found, seconds = np.full(case.rows.shape, np.nan), np.zeros(len(case.rows))
+        proved = np.zeros(len(case.rows), dtype=bool)
         explain(case.rows[:1].copy())
         for k in range(len(case.rows)):
             start = time.process_time()
-            one = explain(case.rows[k : k + 1].copy())
+            one, proved[k] = explain(case.rows[k : k + 1].copy())
             seconds[k] = time.process_time() - start
             if one is not None:
                 found[k] = one
-        np.savez(folder / f"answers {name}.npz", x=found, seconds=seconds)
+        np.savez(folder / f"answers {name}.npz", x=found, seconds=seconds, proved=proved)

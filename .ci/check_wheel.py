@@ -1,7 +1,8 @@
-"""Build the wheel, install it in an empty environment, and use it there: `make wheel`.
+"""Build sdist and wheel, install the wheel in an empty environment, and use it: `make wheel`.
 
-Stage by stage: the core explains, the command line too once its extra is installed, and then every
-module can be imported with the page's; whatever is still missing is named with its remedy.
+The wheel is built from the sdist, so that what is wrong with either is found. Stage by stage: the
+core explains, the command line too once its extra is installed, and then every module can be
+imported with the page's; whatever is still missing is named with its remedy.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import venv
 import zipfile
@@ -39,30 +41,49 @@ for name in names:
 """
 
 
-def build(folder: Path) -> Path:
-    """The wheel of a copy of the sources, so that nothing left by another build gets into it."""
+def build(folder: Path) -> tuple[Path, Path]:
+    """The sdist of a copy of the sources, and the wheel that follows from the sdist alone.
+
+    A copy, so that nothing left by another build gets in.
+    """
     copy = folder / "source"
     shutil.copytree(
         SOURCE, copy / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
     )
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
-    subprocess.run([*pip, str(folder), str(copy)], check=True, env=SURROUNDINGS)
-    (wheel,) = folder.glob("cfopt-*.whl")
-    return wheel
+    command = [sys.executable, "-m", "build", "--outdir", str(folder), str(copy)]
+    subprocess.run(command, check=True, env=SURROUNDINGS, stdout=subprocess.DEVNULL)
+    (sdist,), (wheel,) = folder.glob("cfopt-*.tar.gz"), folder.glob("cfopt-*.whl")
+    return sdist, wheel
 
 
-def check_contents(wheel: Path) -> None:
-    """Every file of the package is in the wheel: modules, models, templates, styles and scripts."""
-    packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("cfopt/")}
+def check_contents(sdist: Path, wheel: Path) -> None:
+    """Every file of the package is in both: modules, models, templates, styles and scripts."""
     files = {
         str(path.relative_to(SOURCE))
         for path in (SOURCE / "cfopt").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    if packed != files:
-        sys.exit(f"The wheel and src/cfopt differ in {sorted(packed ^ files)}.")
+    with zipfile.ZipFile(wheel) as packed:
+        in_wheel = {name for name in packed.namelist() if name.startswith("cfopt/")}
+        (metadata,) = (name for name in packed.namelist() if name.endswith("/METADATA"))
+        check_metadata(packed.read(metadata).decode())
+    with tarfile.open(sdist) as unpacked:
+        members = [one.name.partition("/")[2] for one in unpacked.getmembers() if one.isfile()]
+    in_sdist = {name.removeprefix("src/") for name in members if name.startswith("src/cfopt/")}
+    for what, names in (("wheel", in_wheel), ("sdist", in_sdist)):
+        if names != files:
+            sys.exit(f"The {what} and src/cfopt differ in {sorted(names ^ files)}.")
+
+
+def check_metadata(text: str) -> None:
+    """What an index shows: nothing is missing, and the description is README."""
+    needed = ("Name", "Version", "Summary", "Author", "License-Expression", "Requires-Python")
+    lines = text.partition("\n\n")[0].splitlines()
+    missing = [name for name in needed if not any(line.startswith(f"{name}: ") for line in lines)]
+    if missing or (ROOT / "README.md").read_text().strip() not in text:
+        sys.exit(f"The metadata lack {', '.join(missing) or 'README as the description'}.")
 
 
 def example() -> str:
@@ -117,9 +138,10 @@ def main() -> None:
     """Build, install, and use."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        wheel = build(folder)
-        check_contents(wheel)
-        print(f"{wheel.name}, {wheel.stat().st_size / 1e6:.1f} MB, has every file of src/cfopt.")
+        sdist, wheel = build(folder)
+        check_contents(sdist, wheel)
+        for one in (sdist, wheel):
+            print(f"{one.name}, {one.stat().st_size / 1e6:.1f} MB, has every file of src/cfopt.")
 
         there = Environment(folder, wheel)
         there.install()

@@ -33,6 +33,7 @@ from benchmarks import (
     maps,
     networks,
     own_pipeline,
+    peers,
     predictors,
     qp,
     questions_wishes,
@@ -91,6 +92,7 @@ TITLES = {
     "balls": "Answers that hold within 0.1, 100 tasks each: beside plain ones, and samples",
     "balls behind networks": "The same behind a network of 3 layers, 10 tasks",
     "prices": "Prices of 100 absolute wishes: beside all decisions at once",
+    "peers": "An evening flight or the train: cfopt beside libraries that explain classifiers",
     "sweep": "Random tasks of every kind, each claim checked by brute force",
 }
 
@@ -237,6 +239,11 @@ def _robust(record: Record) -> None:
     record("prices", robustness.prices(grid) + robustness.prices(knapsack))
 
 
+def _peers(record: Record) -> None:
+    """Libraries that explain classifiers, on tasks that they can play."""
+    record("peers", peers.compare())
+
+
 GROUPS: dict[str, Callable[[Record], None]] = {
     "tables": _tables,
     "roads": _roads,
@@ -252,6 +259,7 @@ GROUPS: dict[str, Callable[[Record], None]] = {
     "training": _training,
     "own-pipeline": _own_pipeline,
     "explorer": _explorer,
+    "peers": _peers,
 }
 
 
@@ -272,10 +280,10 @@ def _table(title: str, rows: list[dict[str, Any]]) -> Table:
 
 def _markdown(results: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
+    groups = "; ".join([*GROUPS, "thresholds", "sweep"])
     parts = [
         "# Measurements\n",
-        "Written by `make bench`, each group (tables; roads; predictors; maps; searches;",
-        "plausibility; pixels; training; own-pipeline; explorer; thresholds; sweep) in one run;",
+        f"Written by `make bench`, each group ({groups}) in one run;",
         "times on a shared machine are noisy, ratios less.",
         "The settings of the search among codes were chosen among about 30, on other maps than",
         "those of the group searches.",

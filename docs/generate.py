@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import runpy
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import chdir, redirect_stdout
 from dataclasses import dataclass
 from enum import Enum
 from io import StringIO
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -62,6 +66,11 @@ class Example:
         code = "\n".join(source.splitlines()[first.end_lineno :]).strip()
         return cls(path, title.rstrip("."), text.strip(), code)
 
+    @property
+    def name(self) -> str:
+        """The name of its page and of its picture."""
+        return self.path.stem.partition("_")[2]
+
     def run(self, folder: Path) -> tuple[str, dict[str, Any]]:
         """What it prints, and its variables; its picture is left in the folder."""
         printed = StringIO()
@@ -78,19 +87,27 @@ def examples() -> list[Example]:
 def gallery(folder: Path) -> None:
     """A page for each example, and one that leads to them."""
     folder.mkdir(exist_ok=True)
+    every = examples()
+    # In processes of their own: an example may set threads, seeds or the folder that it works in.
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+        pages = list(pool.map(_page, every, repeat(folder)))
     cards = ["# Gallery\n", "Each example is one file, which the tests run.\n"]
-    for example in examples():
-        name = example.path.stem.partition("_")[2]
-        printed, _ = example.run(folder)
-        picture = folder / f"{name}.png"
-        page = [f"# {example.title}\n", f"{example.text}\n"]
-        if picture.is_file():
-            page.append(f"![{example.title}]({picture.name})\n")
-        page += [f"```python\n{example.code}\n```\n", "It prints:\n", f"```text\n{printed}\n```\n"]
-        (folder / f"{name}.md").write_text("\n".join(page))
+    for example, page in zip(every, pages, strict=True):
+        (folder / f"{example.name}.md").write_text(page)
         first = " ".join(example.text.split("\n\n")[0].split())
-        cards.append(f"- [{example.title}]({name}.md). {first}")
+        cards.append(f"- [{example.title}]({example.name}.md). {first}")
     (folder / "index.md").write_text("\n".join(cards) + "\n")
+
+
+def _page(example: Example, folder: Path) -> str:
+    """Run an example, which leaves its picture in the folder: its page."""
+    printed, _ = example.run(folder)
+    picture = folder / f"{example.name}.png"
+    page = [f"# {example.title}\n", f"{example.text}\n"]
+    if picture.is_file():
+        page.append(f"![{example.title}]({picture.name})\n")
+    page += [f"```python\n{example.code}\n```\n", "It prints:\n", f"```text\n{printed}\n```\n"]
+    return "\n".join(page)
 
 
 def command_line() -> str:

@@ -46,10 +46,16 @@ def _modules(packages: set[str]) -> set[str]:
     return {MODULES.get(name, name) for name in packages}
 
 
+#: Scripts that run in environments of their own, with the library that they ask.
+ELSEWHERE = ROOT / "benchmarks" / "peers" / "inside"
+
+
 def _imported(folder: Path) -> set[str]:
     """The packages of others that files in a folder import, anywhere in them."""
     names = set()
     for path in folder.rglob("*.py"):
+        if ELSEWHERE in path.parents:
+            continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 names |= {alias.name.partition(".")[0] for alias in node.names}

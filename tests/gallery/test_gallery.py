@@ -67,7 +67,9 @@ def test_the_references_of_commands_and_requests_name_all_of_them() -> None:
     assert "| `question" in requests
 
 
-@pytest.mark.parametrize("name", ["index.md", "start.md", "images.md", "concepts/limits.md"])
+@pytest.mark.parametrize(
+    "name", ["index.md", "start.md", "images.md", "measures.md", "concepts/limits.md"]
+)
 def test_the_examples_of_the_pages_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -790,3 +790,20 @@ def _dump(path: Path, folder: Path) -> str:
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     assert console == []
     return done.stdout
+
+
+def test_measures_are_a_table_at_the_end(mixed: cfopt.Explanation, tmp_path: Path) -> None:
+    assert "Measures" not in _report(mixed, tmp_path)
+    measures = cfopt.metrics.evaluate(mixed)
+    html = _report(mixed, tmp_path, measures=measures)
+    table = html.split('id="measures-title"')[1].split("</table>")[0]
+    lines = [line for line in table.split("<tr") if 'scope="row"' in line]
+    taken = measures.drop(index="outcome", level="group")
+    taken = taken[taken["rows"] > 0]
+    assert len(lines) == len(taken) < len(measures)
+    for line, (label, values) in zip(lines, taken.iterrows(), strict=True):
+        assert f'<th scope="row">{label[1]}</th><td>{values["rows"]:.0f}</td>' in line
+        assert f"<td>{values['median']:.3g}</td>" in line
+    assert [line.count('class="first"') for line in lines].count(1) == taken.index.unique(
+        level="group"
+    ).size

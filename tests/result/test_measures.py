@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,9 +16,10 @@ from tests.pipelines import another, normal, random_linear
 
 import cfopt
 from cfopt._typing import Array
+from cfopt.engine.progress import Progress
 from cfopt.errors import InputError
 from cfopt.problems import Finite, GridShortestPath
-from cfopt.result.metrics import evaluate, evaluate_rows
+from cfopt.result.metrics import Stopwatch, evaluate, evaluate_rows
 
 #: Features of very different sizes, the last one nearly always 0.
 SCALE = np.array([1.0, 10.0, 0.1, 3.0])
@@ -305,3 +309,49 @@ def test_contexts_of_another_shape_are_refused(found: cfopt.Explanation) -> None
         evaluate(found, reference=np.zeros((5, 3)))
     with pytest.raises(InputError, match="draws >= 1"):
         evaluate(found, draws=0)
+
+
+def test_the_certified_radius_is_that_of_a_half_space(pipeline: cfopt.Pipeline) -> None:
+    x0 = torch.from_numpy(known_contexts(4)[-4:])
+    wanted = another(pipeline, x0)
+    e = cfopt.explain(x0, pipeline, cfopt.Relative(wanted), margin=0.01)
+    radius = evaluate_rows(e, pipeline=pipeline)["robustness", "certified radius"]
+    layer = pipeline.predictor
+    weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
+    for row in valid_rows(e):
+        direction = (wanted[row] - e.factual[row]).numpy()
+        theta = weight @ e.x[row].numpy() + bias
+        length = -(theta @ direction) / np.linalg.norm(weight.T @ direction)
+        assert length > 0
+        assert radius.iloc[row] == pytest.approx(length)
+    # "At most" is the distance of an exception that was found: it certifies nothing.
+    kinds = tuple("at most" if k else "exact" for k in range(len(e)))
+    some = replace(cfopt.with_radius(e, pipeline), radius_kind=kinds)
+    assert evaluate_rows(some)["robustness", "certified radius"].notna().sum() == 1
+
+
+def test_a_stopwatch_knows_when_rows_were_finished(pipeline: cfopt.Pipeline) -> None:
+    x0 = torch.from_numpy(known_contexts(6)[-6:])
+    wanted = another(pipeline, x0)
+    wanted[2] = pipeline.decide(x0[2:3])[0]  # explained by the context itself, without a search
+    watch, start, seen = Stopwatch(), time.perf_counter(), {}
+
+    def note(progress: Progress) -> None:
+        watch(progress)
+        if progress.finished is not None:
+            now = time.perf_counter() - start
+            seen.update(dict.fromkeys(progress.finished.rows.tolist(), now))
+
+    e = cfopt.explain(x0, pipeline, cfopt.Absolute(wanted), search=cfopt.MDMM(), on_progress=note)
+    table = evaluate_rows(e, watch=watch)["effort"]
+    seconds = table["seconds until the answer"]
+    assert e.status[2] == "already valid"
+    assert np.isnan(seconds.iloc[2])
+    rows = valid_rows(e)
+    for one in rows:
+        for other in rows:  # in the same order, and together where they ended together
+            assert (seconds.iloc[one] < seconds.iloc[other]) == (seen[one] < seen[other])
+    assert seconds.min() > 0
+    first = table["seconds until the first answer"]
+    assert first.notna().sum() == 1
+    assert first.min() == seconds.min()

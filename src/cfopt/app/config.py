@@ -148,10 +148,18 @@ class Run(Table):
 
 
 class Output(Table):
-    """What is written: the folder, and how many rows are drawn at most."""
+    """What is written.
+
+    Arguments:
+        folder: where everything is written; "results" beside the configuration by default.
+        pictures: how many rows are drawn at most.
+        measures: of how many answers at most the report has the measures that need further solves:
+            changes that were not needed, noise, known contexts that explain as well.
+    """
 
     folder: File | None = None
     pictures: int = Field(default=12, ge=0)
+    measures: int = Field(default=0, ge=0)
 
 
 _Count = Annotated[int, Field(ge=1, lt=2**63)]

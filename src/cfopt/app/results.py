@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
+import pandas as pd
 import torch
 
-from cfopt.app.job import Job
+from cfopt.app.job import Job, placed
 from cfopt.question.features import Features
 from cfopt.result.explanation import Explanation
 from cfopt.result.status import Status
@@ -99,10 +101,12 @@ def to_parquet(explanation: Explanation) -> bytes:
 
 def _drawn(explanation: Explanation, most: int) -> list[int]:
     """Which rows are drawn: spread over those that have something to show."""
-    rows = [i for i, s in enumerate(explanation.status) if s is not Status.REJECTED]
-    if len(rows) <= most:
-        return rows
-    return [rows[k * len(rows) // most] for k in range(most)]
+    return _spread([i for i, s in enumerate(explanation.status) if s is not Status.REJECTED], most)
+
+
+def _spread(rows: list[int], most: int) -> list[int]:
+    """So many of the rows, spread evenly over all."""
+    return rows if len(rows) <= most else [rows[k * len(rows) // most] for k in range(most)]
 
 
 def _write_report(explanation: Explanation, work: Job, folder: Path, seconds: float) -> Path:
@@ -114,7 +118,25 @@ def _write_report(explanation: Explanation, work: Job, folder: Path, seconds: fl
         title=work.config.title,
         seconds=seconds,
         settings=described(work),
+        measures=_measures(explanation, work),
     )
+
+
+def _measures(explanation: Explanation, work: Job) -> pd.DataFrame | None:
+    """The measures of the field; those that need further solves of some answers only."""
+    from cfopt.result.measures import evaluate
+
+    most = work.config.tables.output.measures
+    rows = _spread([i for i, s in enumerate(explanation.status) if s is Status.VALID], most)
+    known = work.question.reference
+    if known is not None and (len(known) < 2 or find_spec("sklearn") is None):
+        known = None
+    if rows:
+        with placed(work.config):
+            return evaluate(explanation[rows], pipeline=work.pipeline, reference=known)
+    if work.contexts.x.dim() > 2:  # pixels are no features to count
+        return None
+    return evaluate(replace(explanation, problem=None), reference=known)
 
 
 def search_in_words(work: Job) -> str:

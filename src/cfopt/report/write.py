@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
+import pandas as pd
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -17,6 +18,7 @@ from cfopt.drawing.panel import scene_of
 from cfopt.drawing.svg import common
 from cfopt.report.overview import overview
 from cfopt.report.pictures import ROOM, galleries
+from cfopt.report.quality import measure_lines
 from cfopt.report.sentences import PLAIN, value_word
 from cfopt.report.tasks import task_views
 from cfopt.result.explanation import Explanation
@@ -30,6 +32,7 @@ def write_report(
     title: str,
     seconds: float,
     settings: Mapping[str, str],
+    measures: pd.DataFrame | None = None,
     room: int = ROOM,
 ) -> Path:
     """Write a report of all rows: one HTML file that needs no network and no other file.
@@ -40,6 +43,7 @@ def write_report(
         title: the title of the page.
         seconds: the time it took to find the explanations.
         settings: how they were found, by name, for the foot of the page.
+        measures: what `cfopt.metrics.evaluate` found, for a table at the end of the page.
         room: the most bytes that all pictures may take together; when they are used up, the
             remaining tasks are drawn as sketches, or not at all.
     """
@@ -51,6 +55,7 @@ def write_report(
         title=title,
         overview=overview(explanation, seconds),
         tasks=task_views(explanation, shown),
+        measures=measure_lines(measures),
         settings=settings,
         plain=PLAIN,
         contrasts=explanation.criterion.contrasts,

@@ -13,6 +13,7 @@ from cfopt.pipeline import relative_regret as relative_regret
 from cfopt.pipeline.eval_mode import eval_mode
 from cfopt.question.plausibility import mean_norm
 from cfopt.result.explanation import Explanation
+from cfopt.result.measures import Stopwatch as Stopwatch
 from cfopt.result.measures import evaluate as evaluate
 from cfopt.result.measures import evaluate_rows as evaluate_rows
 

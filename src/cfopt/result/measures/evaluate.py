@@ -12,13 +12,19 @@ from torch import Tensor
 
 from cfopt._typing import Array
 from cfopt.errors import InputError
+from cfopt.exact.affine import is_affine
 from cfopt.pipeline import Pipeline, relative_regret
 from cfopt.result.explanation import Explanation
 from cfopt.result.measures import closeness, plausible, robust
 from cfopt.result.measures.closeness import Units
 from cfopt.result.measures.diverse import diversity
 from cfopt.result.measures.judge import Judge
+from cfopt.result.measures.stopwatch import Stopwatch
+from cfopt.result.radius import with_radius
 from cfopt.result.status import Status
+
+#: The kinds of a radius within which the criterion is proved to hold.
+_CERTIFIED = ("exact", "at least")
 
 
 def evaluate(explanation: Explanation, **given: Any) -> pd.DataFrame:
@@ -46,6 +52,7 @@ def evaluate_rows(
     reference: Any = None,
     refits: Sequence[Pipeline] = (),
     density: Callable[[Tensor], Tensor] | None = None,
+    watch: Stopwatch | None = None,
     nearest: int = 5,
     noise: float = 0.05,
     draws: int = 20,
@@ -59,11 +66,15 @@ def evaluate_rows(
     Arguments:
         explanation: the rows.
         pipeline: predictor and problem; needed for whatever is solved anew (redundancy, noise,
-            distance to known contexts that explain as well).
+            distance to known contexts that explain as well), and for the certified radius behind
+            affine predictors; behind others that is known only if `explain` was asked for a ball,
+            or `cfopt.with_radius`.
         reference: known contexts, such as the training data; from them follow deviations, and how
             usual answers are (extra `sklearn`).
         refits: the same pipeline fitted anew, several times.
         density: the logarithm of a density of contexts, `(B, ...) -> (B,)`.
+        watch: a `Stopwatch` that was passed to `explain` as `on_progress`: it knows how long rows
+            took.
         nearest: how many known contexts the distance to them is averaged over.
         noise, draws, seed: the size of the noise in deviations, how often it is drawn, and how.
     """
@@ -110,12 +121,34 @@ def evaluate_rows(
                 put("diversity", name, values)
         if refits:
             put("robustness", "valid under refits", robust.under_refits(e, rows, refits))
+    if e.radius is None and pipeline is not None and is_affine(pipeline.predictor):
+        e = with_radius(e, pipeline)
+    _radii(e, put)
     _proofs(e, put)
+    if watch is not None:
+        _times(watch.seconds(len(e)), rows, put)
     _regrets(e, pipeline, put)
     labels = e.labels if e.labels is not None else range(len(e))
     names = pd.MultiIndex.from_tuples(list(columns), names=["group", "measure"])
     values = np.stack(list(columns.values()), axis=1)
     return pd.DataFrame(values, index=pd.Index(labels, name="row"), columns=names)
+
+
+def _radii(e: Explanation, put: Callable[..., None]) -> None:
+    """How far answers may be off, as far as that is known; "at most" certifies nothing."""
+    if e.radius is None:
+        return
+    rows = [k for k, kind in enumerate(e.radius_kind) if kind in _CERTIFIED and e.valid[k]]
+    radius = e.radius[rows].double().cpu().numpy()
+    put("robustness", "certified radius", radius, torch.tensor(rows).long())
+
+
+def _times(seconds: Array, rows: Tensor, put: Callable[..., None]) -> None:
+    """After how many seconds answers were there, and when the first of them was."""
+    put("effort", "seconds until the answer", seconds[rows.numpy()])
+    if len(rows):
+        first = rows[int(np.nanargmin(seconds[rows.numpy()]))]
+        put("effort", "seconds until the first answer", [seconds[first]], first.reshape(1))
 
 
 def _proofs(e: Explanation, put: Callable[..., None]) -> None:

@@ -5,13 +5,14 @@ import { MapComparison } from "./compare.js";
 import { announce, byId, drawn, el } from "./dom.js";
 import { capital, counted, duration, number, percent, signed } from "./words.js";
 
-const VIEWS = [["map", "Map"], ["costs", "Costs"], ["change", "Changes"]];
+const VIEWS = [["pictures", "Pictures"], ["map", "Slider"], ["costs", "Costs"], ["change", "Changes"]];
 const SIDES = ["before", "after"];
 const CONTRAST = "Thick: decided before, asked for after. Dashed: the other one.";
 const BEST = "Thick: best before and after. Dashed: what was decided.";
 const NAMES = ["Plausible", "Naive"]; // of two answers beside each other
 const OLD = "You have changed something since: this is the answer to what you asked before.";
 const PURPLE = "The more purple a pixel, the more it changed.";
+const FRAMED = "Framed: the cells that are told of.";
 
 const hopeless = (result) => result.status === "proved infeasible";
 const contrasts = ({ alternative, uses, avoids }) => Boolean(alternative ?? uses ?? avoids);
@@ -23,7 +24,7 @@ const small = (words) => words && el("p", { class: "small" }, words);
  * Show the answer of one task, or of two beside each other (plausible, then naive).
  * @param tasks done, with results
  * @param pipeline as the server describes it
- * @param on {again(task) to continue from its answer, naive()}, each or null
+ * @param on {again(task) to continue from its answer, naive(), offer {said, words, act()}}, each or null
  */
 export function showResult(tasks, pipeline, on) {
   const host = byId("result");
@@ -31,6 +32,7 @@ export function showResult(tasks, pipeline, on) {
   const both = tasks.length > 1;
   const parts = [
     opening(result),
+    offer(on.offer),
     pipeline.kind === "map" ? mapPictures(tasks, pipeline) : tablePictures(tasks, pipeline),
     statement(result, pipeline, both ? versus(tasks) : null),
     otherWays(result),
@@ -81,6 +83,13 @@ function opening({ question, status, verdict, optimal, valid }) {
   );
 }
 
+/** What can be done about an answer that there is none. */
+function offer(offered) {
+  if (!offered) return null;
+  const { said, words, act } = offered;
+  return el("div", { class: "offer" }, el("p", {}, said), el("button", { type: "button", onclick: act }, words));
+}
+
 function mapPictures(tasks, pipeline) {
   const shown = tasks.filter(({ result }) => !hopeless(result));
   if (!shown.length) return null;
@@ -90,23 +99,28 @@ function mapPictures(tasks, pipeline) {
   const third = comparisons.some((one) => one.third) ? ` Black: ${thirdOf(shown)}.` : "";
   const lines = (contrasts(tasks[0].request.question) ? CONTRAST : BEST) + third;
   const key = el("p", { class: "small key" }, lines);
+  const pair = el("div", { class: both ? "pair two" : "pair" });
   const show = (view) => {
     for (const one of comparisons) one.view = view;
-    key.textContent = view === "change" ? PURPLE : lines;
+    pair.classList.toggle("apart", view === "pictures");
+    key.textContent = { change: PURPLE, pictures: `${lines} ${FRAMED}` }[view] ?? lines;
   };
-  const views = VIEWS.map(([value, words], k) => {
-    const radio = { type: "radio", name: "view", value, checked: k === 0, onchange: () => show(value) };
+  const first = comparisons[0].view;
+  show(first);
+  const views = VIEWS.map(([value, words]) => {
+    const radio = { type: "radio", name: "view", value, checked: value === first, onchange: () => show(value) };
     return el("label", {}, el("input", radio), el("span", {}, words));
   });
   const figures = comparisons.map((one, k) =>
     el("figure", {}, both && el("figcaption", {}, names[k]), one.host, both && small(one.result.changes.words)),
   );
+  pair.replaceChildren(...figures);
   const group = { class: "segments", role: "radiogroup", "aria-label": "What the pictures show" };
   return el(
     "div",
     { class: "pictures" },
     el("div", { class: "bar" }, el("div", group, views)),
-    el("div", { class: both ? "pair two" : "pair" }, figures),
+    pair,
     key,
   );
 }
@@ -163,21 +177,21 @@ function compared({ compared: rows }, pipeline) {
   return el("table", { class: "compared" }, el("thead", {}, el("tr", {}, heads)), el("tbody", {}, lines));
 }
 
-function changes({ changes: { title, words, rows, folded, more } }, spelled) {
+function changes({ changes: { title, words, rows, folded, more, since } }, spelled) {
   if (!words && !rows.length) return null;
   const smaller = folded.length + more;
   const rest = smaller > 0 && el(
     "details",
     { class: "smaller" },
     el("summary", {}, `and ${counted(smaller, "smaller change")}`),
-    changeTable("", folded),
+    changeTable("", folded, since),
     more ? small(`… and ${more} still smaller`) : null,
   );
   return el(
     "div",
     {},
     spelled && words ? el("p", {}, words) : null,
-    rows.length ? changeTable(title, rows) : null,
+    rows.length ? changeTable(title, rows, since) : null,
     rest,
   );
 }
@@ -200,7 +214,7 @@ function card({ name, said, distance, proof = [] }, table) {
   return el("article", { class: "way" }, el("h3", {}, name, " ", el("small", {}, far)), el("p", {}, said), table, proved);
 }
 
-function changeTable(title, rows) {
+function changeTable(title, rows, since = "before") {
   const lines = rows.map((row) =>
     el(
       "tr",
@@ -211,7 +225,7 @@ function changeTable(title, rows) {
       el("td", { "--part": Math.abs(row.part).toFixed(2) }, typeof row.before === "string" ? "" : signed(row.change)),
     ),
   );
-  const heads = [head(unseen("Name")), head("before"), head("after"), head("change")];
+  const heads = [head(unseen("Name")), head(since), head("after"), head("change")];
   const caption = title ? el("caption", {}, title) : null;
   return el("table", { class: "changes" }, caption, el("thead", {}, el("tr", {}, heads)), el("tbody", {}, lines));
 }

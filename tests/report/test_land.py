@@ -20,6 +20,7 @@ from cfopt.problems.land import checked_land, kinds_of_cells
 from cfopt.report import write_report
 from cfopt.report.changes import Changes, changes_of
 from cfopt.report.pictures import galleries
+from cfopt.report.trends import land_trend
 from cfopt.result.status import Status
 
 ROWS, COLS = 4, 5
@@ -127,6 +128,17 @@ def test_changes_are_measured_from_what_the_model_alone_makes(
     assert titles[:2] == ["Before", "After"]
     back = cfopt.Explanation.from_json(e.to_json(), answer.problem)
     assert _told(back).words == told.words
+
+
+def test_the_top_of_a_report_says_what_becomes_of_the_land(answer: cfopt.Explanation) -> None:
+    """Of three answers two turn grass to rock and forest, one does not."""
+    other = replace(answer, x=answer.x0, costs=answer.costs_before)
+    e = replace(
+        cfopt.Explanation.concat([answer, other, answer]), steps=torch.ones(3, dtype=torch.long)
+    )
+    said = "land would have to change from grass to rock in 2 of 3 answers and grass to forest in 2"
+    assert said in land_trend(e)
+    assert land_trend(e[[0, 1]]) == ""
 
 
 @pytest.mark.parametrize("land", [{"grass": "green"}, {"grass": (1, 2, 3)}, ["grass"]])

@@ -21,7 +21,7 @@ _SEEN = 0.03
 #: Said last, of cells in which nothing is seen.
 _SAME = ", though it looks the same,"
 #: How many cells one kind of change names, and how many kinds a sentence.
-_CELLS, _KINDS = 5, 4
+_CELLS, _KINDS = 5, 5
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,13 @@ class LandChange:
         cells: the numbers of the cells that it tells of.
         shown: for each cell what it shows, or was and has become, "grass to rock"; "" where the
             kinds of land are not known.
+        kinds: what happened to these cells, what counts most first.
     """
 
     words: str
     cells: tuple[int, ...]
     shown: tuple[str, ...]
+    kinds: tuple[str, ...]
 
 
 def land_change(one: Explanation, origin: Origin) -> LandChange:
@@ -67,7 +69,8 @@ def land_change(one: Explanation, origin: Origin) -> LandChange:
         f"{what} at {join_words([scene.names[k] for k in at], most=_CELLS)}" for what, at in told_of
     )
     said = f"{words[:1].upper()}{words[1:]}." if words else "The land is as it was."
-    return LandChange(said, tuple(sorted(k for _, at in told_of for k in at)), shown)
+    named = tuple(sorted(k for _, at in told_of for k in at))
+    return LandChange(said, named, shown, tuple(what for what, _ in told_of))
 
 
 def _counting(change: Array, largest: float) -> Indices:

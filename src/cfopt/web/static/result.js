@@ -49,8 +49,11 @@ export function showResult(tasks, pipeline, on) {
 }
 
 /** The answer that is shown, in words; "" if there is none. */
-export const shownVerdict = () =>
-  byId("result").hidden ? "" : (byId("result").querySelector(".answer")?.textContent ?? "");
+export function shownVerdict() {
+  const parts = byId("result").querySelector(".answer")?.childNodes ?? [];
+  const said = [...parts].filter((part) => !part.classList?.contains("pill")).map((part) => part.textContent);
+  return byId("result").hidden ? "" : said.join("").trim();
+}
 
 /** Mark an answer to something else than what is open now, or take the mark away. */
 export function ageResult(old) {

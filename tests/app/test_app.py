@@ -721,8 +721,8 @@ def test_settings_of_a_run_are_written_once(example: Path) -> None:
     assert set(settings["files"]) == {"contexts.csv", "weights.safetensors"}
 
 
-def test_a_run_uses_one_thread_of_torch_and_gives_the_others_back(
-    example: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_run_uses_one_thread_of_torch_or_those_asked_for_and_gives_the_others_back(
+    example: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     before, seen = torch.get_num_threads(), []
     for name in ("trial", "explain"):
@@ -738,6 +738,9 @@ def test_a_run_uses_one_thread_of_torch_and_gives_the_others_back(
         assert cf("explain", example, "--dry-run").exit_code == 0
         assert cf("explain", example).exit_code == 0
         assert torch.get_num_threads() == 2
+        assert seen == [1, 1, 1]  # the dry run, the run's own trial, and its only batch
+        change(example, "# [run]\n# batch = 64", "[run]\nthreads = 3")
+        assert cf("explain", example, "--out", tmp_path / "more").exit_code == 0
+        assert seen[3:] == [3, 3]
     finally:
         torch.set_num_threads(before)
-    assert seen == [1, 1, 1]  # the dry run, the run's own trial, and its only batch

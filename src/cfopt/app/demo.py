@@ -18,7 +18,7 @@ from cfopt.engine.progress import Progress as EngineProgress
 from cfopt.models.terrain import TerrainModels, load_terrain
 from cfopt.plots import plot_gallery, plot_naive_and_plausible
 from cfopt.running.heartbeat import Heartbeat
-from cfopt.running.threads import single_threaded
+from cfopt.running.threads import of_torch
 
 #: How strongly codes are drawn to the sphere of typical ones: the paper's choice.
 _BETA = 10.0
@@ -61,7 +61,7 @@ def run(folder: Path, console: Console, maps: int = 6) -> None:
     bars = Progress(*_COLUMNS, console=console, disable=not console.is_terminal)
     stage = _Stage(bars)
     with Heartbeat(console, lambda: stage.words):
-        with bars, single_threaded():
+        with bars, of_torch(1):
             models = load_terrain(40)
             answers, naive = _answers(models, maps, stage)
         stage.words = "Drawing."

@@ -40,7 +40,7 @@ def run(work: Job, folder: Path, console: Console) -> Explanation:
         folder: where everything is written; one that holds another run is refused.
         console: where to show progress: a bar in a terminal, else lines.
     """
-    with suited_threads(work.pipeline):
+    with suited_threads(work.pipeline, work.config.tables.run.threads):
         with Heartbeat(console, lambda: "Trying the first rows."):
             try_out(work)
         claim(folder, work.settings, kind=KIND, room=room_for(work))

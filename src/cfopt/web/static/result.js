@@ -1,24 +1,14 @@
 // An answer on the page: the verdict, pictures before and after, what changed, what is proved.
 
 import * as api from "./api.js";
-import { MapComparison } from "./compare.js";
-import { announce, byId, drawn, el } from "./dom.js";
+import { announce, byId, el, small } from "./dom.js";
+import { NAMES, hopeless, picturesOf } from "./pictures.js";
 import { capital, counted, duration, number, percent, signed } from "./words.js";
 
-const VIEWS = [["pictures", "Pictures"], ["map", "Slider"], ["costs", "Costs"], ["change", "Changes"]];
-const SIDES = ["before", "after"];
-const CONTRAST = "Thick: decided before, asked for after. Dashed: the other one.";
-const BEST = "Thick: best before and after. Dashed: what was decided.";
-const NAMES = ["Plausible", "Naive"]; // of two answers beside each other
 const OLD = "You have changed something since: this is the answer to what you asked before.";
-const PURPLE = "The more purple a pixel, the more it changed.";
-const FRAMED = "Framed: the cells that are told of.";
 
-const hopeless = (result) => result.status === "proved infeasible";
-const contrasts = ({ alternative, uses, avoids }) => Boolean(alternative ?? uses ?? avoids);
 const head = (words) => el("th", { scope: "col" }, words);
 const unseen = (words) => el("span", { class: "unseen" }, words);
-const small = (words) => words && el("p", { class: "small" }, words);
 
 /**
  * Show the answer of one task, or of two beside each other (plausible, then naive).
@@ -33,7 +23,7 @@ export function showResult(tasks, pipeline, on) {
   const parts = [
     opening(result),
     offer(on.offer),
-    pipeline.kind === "map" ? mapPictures(tasks, pipeline) : tablePictures(tasks, pipeline),
+    picturesOf(tasks, pipeline),
     statement(result, pipeline, both ? versus(tasks) : null),
     otherWays(result),
     both ? null : facts(result),
@@ -91,74 +81,6 @@ function offer(offered) {
   if (!offered) return null;
   const { said, words, act } = offered;
   return el("div", { class: "offer" }, el("p", {}, said), el("button", { type: "button", onclick: act }, words));
-}
-
-function mapPictures(tasks, pipeline) {
-  const shown = tasks.filter(({ result }) => !hopeless(result));
-  if (!shown.length) return null;
-  const both = shown.length > 1;
-  const names = shown.map((task) => (tasks.length > 1 ? `${NAMES[tasks.indexOf(task)]} answer` : "Answer"));
-  const comparisons = shown.map(({ result }, k) => new MapComparison(result, pipeline.grid, names[k]));
-  const third = comparisons.some((one) => one.third) ? ` Black: ${thirdOf(shown)}.` : "";
-  const lines = (contrasts(tasks[0].request.question) ? CONTRAST : BEST) + third;
-  const key = el("p", { class: "small key" }, lines);
-  const pair = el("div", { class: both ? "pair two" : "pair" });
-  const show = (view) => {
-    for (const one of comparisons) one.view = view;
-    pair.classList.toggle("apart", view === "pictures");
-    key.textContent = { change: PURPLE, pictures: `${lines} ${FRAMED}` }[view] ?? lines;
-  };
-  const first = comparisons[0].view;
-  show(first);
-  const views = VIEWS.map(([value, words]) => {
-    const radio = { type: "radio", name: "view", value, checked: value === first, onchange: () => show(value) };
-    return el("label", {}, el("input", radio), el("span", {}, words));
-  });
-  const figures = comparisons.map((one, k) =>
-    el("figure", {}, both && el("figcaption", {}, names[k]), one.host, both && small(one.result.changes.words)),
-  );
-  pair.replaceChildren(...figures);
-  const group = { class: "segments", role: "radiogroup", "aria-label": "What the pictures show" };
-  return el(
-    "div",
-    { class: "pictures" },
-    el("div", { class: "bar" }, el("div", group, views)),
-    pair,
-    key,
-  );
-}
-
-/** What the route is that was neither decided nor asked for. */
-function thirdOf(tasks) {
-  const rows = tasks.flatMap(({ result }) => result.compared);
-  return rows.find(({ role }) => role === "third")?.what.toLowerCase() ?? "chosen there";
-}
-
-function tablePictures([{ result }, naive], pipeline) {
-  const figures = figuresOf(result);
-  if (naive) {
-    const after = figuresOf(naive.result).filter(({ title }) => title === "After");
-    figures.push(...after.map((figure) => ({ ...figure, title: "After, naive" })));
-  }
-  if (!figures.length) return null;
-  const shown = figures.map(({ title, picture, caption }) =>
-    el("figure", {}, el("figcaption", {}, title), picture, small(caption)),
-  );
-  const kind = pipeline.scene?.kind ?? "bars";
-  return el("div", { class: "pictures" }, el("div", { class: `pair two of-${kind}` }, shown));
-}
-
-/** Images and drawings of an answer, before and after, or of what stands in its way. */
-function figuresOf(result) {
-  const image = (side) => el("img", { src: result[side].image, alt: `The image ${side}` });
-  const seen = SIDES.filter((side) => result[side].image);
-  const images = seen.map((side) => ({ title: capital(side), picture: image(side) }));
-  const drawings = SIDES.map((side, k) => ({
-    title: k && hopeless(result) ? "In its way" : capital(side),
-    picture: drawn(result[side].drawing),
-    caption: result.captions?.[k],
-  }));
-  return [...images, ...drawings.filter(({ picture }) => picture)];
 }
 
 function statement(result, pipeline, beside) {

@@ -119,9 +119,11 @@ def _image_changes(one: Explanation) -> Changes:
     """Of maps the land that changed, of other images the pixels; and predicted costs."""
     origin, names = origin_of(one), list(scene_of(one).names)
     cells: tuple[int, ...] = ()
+    of = "cost of "
     if has_maps(one):
         land = land_change(one, origin)
         words, cells = land.words, land.cells
+        of = "" if any(land.shown) else of
         names = [", ".join(filter(None, pair)) for pair in zip(names, land.shown, strict=True)]
     else:
         words = change_words(origin.context, one.x[0])
@@ -133,7 +135,7 @@ def _image_changes(one: Explanation) -> Changes:
     rows = [(names[j], before[j], after[j], after[j] - before[j], 1.0) for j in moved.tolist()]
     table = _table("Predicted costs that changed most", words, rows)
     since = "redrawn" if origin.redrawn else "before"
-    return replace(table, of="cost of ", since=since, cells=cells)
+    return replace(table, of=of, since=since, cells=cells)
 
 
 def counting(moves: Sequence[Move]) -> list[Move]:

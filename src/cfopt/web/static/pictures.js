@@ -81,8 +81,11 @@ function tablePictures([{ result }, naive], pipeline) {
 /** Images and drawings of an answer, before and after, or of what stands in its way. */
 function figuresOf(result) {
   const image = (side) => el("img", { src: result[side].image, alt: `The image ${side}` });
-  const seen = SIDES.filter((side) => result[side].image);
-  const images = seen.map((side) => ({ title: capital(side), picture: image(side) }));
+  const seen = ["before", "redrawn", "after"].filter((side) => result[side]?.image);
+  const images = seen.map((side) => ({
+    title: side === "redrawn" ? "As the model redraws it" : capital(side),
+    picture: image(side),
+  }));
   const drawings = SIDES.map((side, k) => ({
     title: k && hopeless(result) ? "In its way" : capital(side),
     picture: drawn(result[side].drawing),

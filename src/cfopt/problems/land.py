@@ -43,17 +43,15 @@ def kinds_of_cells(image: Array, size: tuple[int, int], land: Land) -> list[str]
         land: at least one kind.
     """
     colours = np.array([list(bytes.fromhex(colour[1:])) for _, colour in land]) / 255
-    pixels = np.broadcast_to(image, (3, *image.shape[1:]))
-    # The brightness in which a kind comes nearest to a pixel.
-    light = np.einsum("chw,kc->khw", pixels, colours)
-    light /= np.maximum(np.square(colours).sum(axis=1), 1e-12)[:, None, None]
-    light = light.clip(_DARKEST, _BRIGHTEST)
-    off = np.square(pixels - light[:, None] * colours[:, :, None, None]).sum(axis=1)
-    nearest = off.argmin(axis=0)
-    cells = _cells(image.shape[1:], size)
-    votes = np.zeros((size[0] * size[1], len(land)), dtype=np.intp)
-    np.add.at(votes, (cells, nearest), 1)
-    return [land[kind][0] for kind in votes.argmax(axis=1).tolist()]
+    pixels = np.broadcast_to(image, (3, *image.shape[1:])).reshape(3, -1)
+    # |p - b c|^2 = |p|^2 + b (b |c|^2 - 2 <p, c>), with the brightness b in which c comes nearest.
+    products, squares = colours @ pixels, np.square(colours).sum(axis=1)[:, None]
+    light = (products / np.maximum(squares, 1e-12)).clip(_DARKEST, _BRIGHTEST)
+    nearest = (light * (light * squares - 2 * products)).argmin(axis=0)
+    cells = _cells(image.shape[1:], size).ravel()
+    count = size[0] * size[1]
+    votes = np.bincount(cells * len(land) + nearest, minlength=count * len(land))
+    return [land[kind][0] for kind in votes.reshape(count, -1).argmax(axis=1).tolist()]
 
 
 def mean_of_cells(values: Array, size: tuple[int, int]) -> Array:

@@ -13,9 +13,10 @@ from typing import Any
 from tests.browsing import Visit, browsing, command_serving, find_browser
 
 #: How often each is measured.
-_LOADS, _MOVES = 7, 40
-#: What must be shown: seconds until the first paint, seconds until a decision, reports a second.
-PAINT, DECISION, REPORTS = 1.0, 0.1, 2.0
+_LOADS, _MOVES, _QUESTIONS = 7, 40, 7
+#: What must be shown: seconds until the first paint, until a decision and until a novice has an
+#: answer; reports a second.
+PAINT, DECISION, NOVICE, REPORTS = 1.0, 0.1, 1.0, 2.0
 
 #: From a move of a slider to the frame that shows the new decision, in milliseconds.
 _MOVE = """
@@ -37,6 +38,18 @@ _PAINT = """
   list.getEntriesByName('first-contentful-paint')[0].startTime
 )).observe({type: 'paint', buffered: true}))
 """
+#: From the button to the frame that shows what can be done instead, in milliseconds.
+_ASK = """
+() => new Promise(resolve => {
+  const start = performance.now();
+  new MutationObserver((_, watch) => {
+    if (!document.querySelector('#result:not([hidden]) .offer')) return;
+    watch.disconnect();
+    requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - start)));
+  }).observe(document.getElementById('result'), {attributes: true, childList: true});
+  document.querySelector('#map-ask .primary').click();
+})
+"""
 #: When each report of a search arrives, in milliseconds, until it ends.
 _WATCH = """
 () => {
@@ -57,19 +70,22 @@ def measure() -> list[dict[str, Any]]:
         paints = [_paint(Visit(opened, server)) for _ in range(_LOADS)]
         moves = _moves(Visit(opened, server))
         gaps = _gaps(Visit(opened, server))
+        first = [_novice(Visit(opened, server)) for _ in range(_QUESTIONS)]
     return [
-        _row("first contentful paint", paints, PAINT),
-        _row("slider to new decision on the page", moves, DECISION),
-        _row("between two reports of a search", gaps, 1 / REPORTS),
+        row("first contentful paint", paints, PAINT),
+        row("slider to new decision on the page", moves, DECISION),
+        row("between two reports of a search", gaps, 1 / REPORTS),
+        row("a novice's first question (A1, L1, L12) to a reason and an offer", first, NOVICE),
     ]
 
 
-def _row(name: str, values: list[float], limit: float) -> dict[str, Any]:
+def row(name: str, values: list[float], limit: float) -> dict[str, Any]:
     """Seconds; a machine that does something else now and then may spoil one of twenty."""
     most = sorted(values)[int(0.95 * (len(values) - 1))]
     return {
         "what": name,
         "measured": len(values),
+        "least [s]": round(min(values), 3),
         "median [s]": round(statistics.median(values), 3),
         "95% [s]": round(most, 3),
         "worst [s]": round(max(values), 3),
@@ -105,9 +121,21 @@ def _gaps(visit: Visit) -> list[float]:
     return [(b - a) / 1000 for a, b in itertools.pairwise(times)]
 
 
+def _novice(visit: Visit) -> float:
+    """Seconds from the button to the answer, with an offer, for a route from corner to corner."""
+    page = visit.open()
+    for cell in ((0, 0), (0, 11), (11, 11)):
+        page.mouse.click(*visit.cell(*cell))
+    visit.settle()
+    seconds = page.evaluate(_ASK) / 1000
+    assert visit.answer().startswith("Proved infeasible.")
+    visit.close()
+    return float(seconds)
+
+
 if __name__ == "__main__":
     rows = measure()
     if not rows:
         sys.exit("Nothing was measured: there is no chromium on the PATH.")
-    for row in rows:
-        print("  ".join(f"{name}: {value}" for name, value in row.items()))
+    for one in rows:
+        print("  ".join(f"{name}: {value}" for name, value in one.items()))

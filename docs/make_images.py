@@ -59,7 +59,7 @@ def explorer_map(visit: Visit) -> None:
     """The answer to a drawn route, plausible beside naive."""
     page = visit.open()
     visit.drag(*_ROUTE)
-    page.locator("#map-ask label.check").click()
+    page.locator("#map-ask label.check", has_text="naive").click()
     visit.explain()
     visit.answer()
     _save(page, "#result", "explorer-map.png")

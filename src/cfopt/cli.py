@@ -15,10 +15,12 @@ from typing import Annotated
 import typer
 
 import cfopt
+from cfopt.app.plain_help import PlainCommand, PlainGroup
 from cfopt.errors import CfoptError, InputError
 from cfopt.extras import require
 
 app = typer.Typer(
+    cls=PlainGroup,
     help="Counterfactual explanations for pipelines that predict and then optimise.",
     no_args_is_help=True,
     add_completion=False,
@@ -73,7 +75,7 @@ def _cfopt(
     """Counterfactual explanations for pipelines that predict and then optimise."""
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def init(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Created if missing.")] = Path(),
     example: Annotated[
@@ -96,7 +98,7 @@ def init(
         typer.echo(f"Now try: cfopt explain {paths[0]}")
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def explain(
     config: Configuration,
     out: Annotated[
@@ -130,22 +132,25 @@ def explain(
         from cfopt.app.dry_run import plan
         from cfopt.app.job import load
         from cfopt.app.run import results_folder, run
+        from cfopt.running.heartbeat import Heartbeat
 
-        folder = results_folder(described, out)
-        work = load(described)
+        folder, console = results_folder(described, out), Console()
+        with Heartbeat(console, lambda: "Loading the pipeline."):
+            work = load(described)
         if dry_run:
-            planned = plan(work, folder)
+            with Heartbeat(console, lambda: "Checking every row."):
+                planned = plan(work, folder)
             typer.echo("\n".join(planned.lines))
             answerable = planned.answerable
         else:
-            answerable = any(one.is_settled for one in run(work, folder, Console()).status)
+            answerable = any(one.is_settled for one in run(work, folder, console).status)
             if not answerable:
                 typer.echo("No row has an answer, or a proof that there is none.", err=True)
         if not answerable:
             raise typer.Exit(1)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def train(
     config: Configuration,
     to: Annotated[Path, typer.Option(metavar="FILE", help="A new file for the weights.")],
@@ -163,21 +168,29 @@ def train(
     Example: cfopt train CONFIG.toml --to new.safetensors
     """
     with _errors(debug):
+        from rich.console import Console
+
         from cfopt.app.config import read_config
         from cfopt.app.training import train_model
+        from cfopt.running.heartbeat import Heartbeat
+
+        reached = "Before the first epoch."
 
         def show(epoch: int, loss: float) -> None:
+            nonlocal reached
+            reached = f"epoch {epoch}: validation loss {loss:.4g}"
             # At each doubling: the first epochs say most.
             if epoch & (epoch - 1) == 0:
-                typer.echo(f"epoch {epoch}: validation loss {loss:.4g}")
+                heart.say(reached)
 
-        done = train_model(read_config(config, trust), to, generative=generative, on_epoch=show)
+        with Heartbeat(Console(), lambda: reached) as heart:
+            done = train_model(read_config(config, trust), to, generative=generative, on_epoch=show)
         for warning in done.warnings:
             typer.echo(f"Warning: {warning}", err=True)
         typer.echo(f"Wrote {done.path}: {done.rows} rows, best validation loss {done.loss:.4g}.")
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def demo(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where results go.")] = Path("demo"),
     debug: Debug = False,
@@ -196,7 +209,7 @@ def demo(
         run(out, Console())
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def serve(
     host: Annotated[str, typer.Option(metavar="NAME", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
@@ -232,7 +245,7 @@ def serve(
         serve(Source(config, trust), Limits(workers=most, search_seconds=limit), host, port)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def bench(
     groups: Annotated[
         list[str] | None,
@@ -250,7 +263,7 @@ def bench(
         raise typer.Exit(bench(groups or []))
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def info(debug: Debug = False) -> None:
     """Show versions, the solvers found, and the models shipped with cfopt.
 
@@ -262,7 +275,7 @@ def info(debug: Debug = False) -> None:
         typer.echo("\n".join(info()))
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def reproduce(
     names: Annotated[
         list[str] | None,

@@ -47,18 +47,22 @@ class Registry:
 
     def names(self) -> list[str]:
         """All names, those of cfopt first."""
+        installed = [point.name for point in entry_points(group=self.group)]
+        return list(dict.fromkeys([*self._own(), *installed]))
+
+    def _own(self) -> list[str]:
+        """The names of all that has entered itself, with that of cfopt."""
         home = import_module(self._home)
         for name in getattr(home, "__all__", ()):
             getattr(home, name)  # which may be loaded on first use, and enter itself then
-        installed = [point.name for point in entry_points(group=self.group)]
-        return list(dict.fromkeys([*self._entries, *installed]))
+        return list(self._entries)
 
     def find(self, name: str) -> Any:
         """What has this name; InputError, with the nearest one, if nothing does."""
-        names = self.names()
-        found = next((known for known in names if known.lower() == name.lower()), None)
+        # Installed packages are looked through only for what is not here: that takes a while.
+        found = _same(name, self._own()) or _same(name, self.names())
         if found is None:
-            raise InputError(nearest(self.noun, name, names))
+            raise InputError(nearest(self.noun, name, self.names()))
         if found not in self._entries:
             (point,) = list(entry_points(group=self.group, name=found))[:1]
             self._entries[found] = point.load()
@@ -67,6 +71,11 @@ class Registry:
     def name_of(self, one: object) -> str | None:
         """The name of a class or function, if it has one."""
         return next((name for name, entry in self._entries.items() if entry is one), None)
+
+
+def _same(name: str, names: list[str]) -> str | None:
+    """The name among these that is the same, but for case."""
+    return next((known for known in names if known.lower() == name.lower()), None)
 
 
 criteria = Registry("criterion", "cfopt.criteria", "cfopt.question")

@@ -48,8 +48,10 @@ def test_the_example_works_from_end_to_end(tmp_path: Path) -> None:
     assert not out.exists()
     done = cf("explain", config)
     assert done.exit_code == 0, done.output
-    assert "10 of 10 rows" in done.output
     assert "rows/s" in done.output
+    # Files are counted apart: two pictures, the table, JSON and the report.
+    counted = [line for line in done.output.splitlines() if "100% done" in line]
+    assert ["10 of 10 rows" in counted[0], "5 of 5 files" in counted[-1]] == [True, True]
     assert len(list((out / "pictures").glob("*.png"))) == 2
     e = results(out)
     assert len(e) == 10
@@ -687,11 +689,16 @@ def test_the_benchmarks_need_a_checkout(monkeypatch: pytest.MonkeyPatch, tmp_pat
     refused(cf("bench"), "checkout")
 
 
-@pytest.mark.parametrize("command", ["init", "explain", "train", "demo", "bench", "info"])
+@pytest.mark.parametrize(
+    "command", ["init", "explain", "train", "demo", "serve", "bench", "info", "reproduce"]
+)
 def test_every_command_has_help_with_an_example(command: str) -> None:
     told = cf(command, "--help")
     assert told.exit_code == 0
     assert f"Example: cfopt {command}" in told.output
+    # Neither types of Python, such as <bool>, nor words that were taken for markup.
+    assert "<" not in told.output.replace("<=", "")
+    assert "Its  " not in told.output
 
 
 def test_an_unforeseen_error_is_one_line_too(
@@ -715,8 +722,8 @@ def test_settings_of_a_run_are_written_once(example: Path) -> None:
     assert set(settings["files"]) == {"contexts.csv", "weights.safetensors"}
 
 
-def test_a_run_uses_one_thread_of_torch_and_gives_the_others_back(
-    example: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_run_uses_one_thread_of_torch_or_those_asked_for_and_gives_the_others_back(
+    example: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     before, seen = torch.get_num_threads(), []
     for name in ("trial", "explain"):
@@ -732,6 +739,9 @@ def test_a_run_uses_one_thread_of_torch_and_gives_the_others_back(
         assert cf("explain", example, "--dry-run").exit_code == 0
         assert cf("explain", example).exit_code == 0
         assert torch.get_num_threads() == 2
+        assert seen == [1, 1, 1]  # the dry run, the run's own trial, and its only batch
+        change(example, "# [run]\n# batch = 64", "[run]\nthreads = 3")
+        assert cf("explain", example, "--out", tmp_path / "more").exit_code == 0
+        assert seen[3:] == [3, 3]
     finally:
         torch.set_num_threads(before)
-    assert seen == [1, 1, 1]  # the dry run, the run's own trial, and its only batch

@@ -137,11 +137,14 @@ def test_a_run_without_an_answer_or_a_proof_ends_with_code_1_and_so_does_its_dry
         ("utf-8", "\t", "its separator seems to be '\\t'"),
     ],
 )
+@pytest.mark.parametrize("decimal", [".", ","])
 def test_files_of_other_programs_are_refused_with_the_remedy(
-    example: Path, encoding: str, separator: str, said: str
+    example: Path, encoding: str, separator: str, said: str, decimal: str
 ) -> None:
     table = pd.read_csv(example.parent / "contexts.csv").replace("Mon", "Lunedì")
-    text = table.to_csv(index=False, sep=separator)
+    if separator != ",":
+        table["rain"] += 0.5  # with digits behind the comma
+    text = table.to_csv(index=False, sep=separator, decimal=decimal)
     (example.parent / "contexts.csv").write_bytes(text.encode(encoding))
     refused(cf("explain", example), "[contexts]", said)
 
@@ -304,6 +307,10 @@ def test_without_a_terminal_a_long_silence_is_broken_by_a_line() -> None:
     assert said == " 50% done, 0 of 10 rows in 10 s, about 10 s left: rows 0 to 9\n"
     now = 19.0
     display.beat()
+    assert out.getvalue() == said
+    # In a terminal a bar moves instead.
+    bar = Display(Console(file=out, force_terminal=True), pace, 10, noun="row", silence=0.0)
+    bar.beat()
     assert out.getvalue() == said
     now = 20.0
     with display:  # it looks by itself

@@ -63,6 +63,14 @@ def test_the_columns_that_are_not_numbers_are_named() -> None:
     assert e.message[0] == "the context has values that are not finite"
 
 
+def test_the_row_whose_decision_is_asked_for_names_what_it_lacks(example: Path) -> None:
+    table = pd.read_csv(example.parent / "contexts.csv")
+    table.loc[0, "traffic"] = np.nan
+    table.to_csv(example.parent / "contexts.csv", index=False)
+    said = "In row 0, whose decision is asked for, the context has values that are not finite: "
+    refused(cf("explain", example), "[criterion]", f"{said}traffic")
+
+
 def test_nobody_is_advised_to_load_a_file_unsafely(example: Path) -> None:
     torch.save({"a": Namespace(x=1)}, example.parent / "weights.pt")
     change(example, "weights.safetensors", "weights.pt")

@@ -16,6 +16,7 @@ from cfopt.app.config import CriterionSource
 from cfopt.app.question import build_criterion
 from cfopt.app.schema import TableError
 from cfopt.errors import InputError
+from cfopt.pipeline.contexts import Contexts
 from cfopt.problems import GridShortestPath
 from cfopt.web.questions import criterion_of
 from cfopt.web.requests import Question
@@ -47,7 +48,8 @@ def test_the_table_of_the_guide_is_the_wish_that_it_describes() -> None:
     toml = GUIDE.read_text().split("```toml\n")[1].split("```")[0]
     source = read(tomllib.loads(toml)["criterion"])
     pipeline = cfopt.Pipeline(torch.nn.Linear(2, GRID.num_costs), GRID)
-    criterion = build_criterion(source, pipeline, torch.zeros(3, 2), [0, 1])
+    contexts = Contexts.of(torch.zeros(3, 2), pipeline, cfopt.Features())
+    criterion = build_criterion(source, pipeline, contexts, [0, 1])
     assert same_plans(criterion, MEANT)
     assert criterion.ask().startswith("Why not through G, without A-B")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,9 +17,10 @@ from safetensors.torch import save_file
 from tests.pipelines import another, normal
 
 import cfopt
+from cfopt.app import demo
 from cfopt.app.config import read_config
-from cfopt.app.demo import run
 from cfopt.app.job import load
+from cfopt.running import heartbeat
 
 ROOT = Path(__file__).parents[2]
 
@@ -192,10 +195,31 @@ def test_global_state_is_left_alone(grid: cfopt.Pipeline) -> None:
 
 
 @pytest.mark.slow
-def test_the_demonstration_writes_its_pictures_and_summary(tmp_path: Path) -> None:
+def test_the_demonstration_writes_its_pictures_and_summary_and_is_not_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from rich.console import Console
 
-    run(tmp_path / "demo", Console(quiet=True), maps=1)
+    explain, threads, before = cfopt.explain, [], torch.get_num_threads()
+
+    def watched(*given: Any, **settings: Any) -> Any:
+        threads.append(torch.get_num_threads())
+        return explain(*given, **settings)
+
+    monkeypatch.setattr(cfopt, "explain", watched)
+    monkeypatch.setattr(heartbeat, "_TICK", 0.01)
+    monkeypatch.setattr(demo, "Heartbeat", partial(heartbeat.Heartbeat, silence=0.0))
+    printed = io.StringIO()
+    torch.set_num_threads(2)
+    try:
+        demo.run(tmp_path / "demo", Console(file=printed), maps=1)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    # Several threads wait for one another on a busy machine; those of trees do not.
+    assert threads == [1, 1, 1, 1, 2]
+    for words in ("Loading the models.", "Explaining 1 maps (absolute): 0 of 1 done.", "Drawing."):
+        assert words in printed.getvalue()
     for picture in ("relative", "absolute", "epsilon", "gallery", "naive"):
         assert (tmp_path / "demo" / f"{picture}.png").is_file()
     for kind in ("relative", "absolute", "epsilon"):

@@ -165,6 +165,7 @@ def test_it_is_said_where_the_model_alone_moves_the_decision(pipeline):
     assert moved.any()
     assert (e.reconstruction_moved == moved).all()
     assert torch.equal(e.latent.decision, after)
+    assert torch.allclose(e.latent.costs, pipeline.costs(pca.decode(pca.encode(X0))))
     for row in moved.nonzero().flatten().tolist():
         if e.status[row] in (Status.VALID, Status.BEST_EFFORT):
             assert "generative model alone" in e.message[row]
@@ -195,7 +196,7 @@ def test_an_explanation_among_contexts_has_no_codes(curved):
 def test_codes_survive_json_and_selection(curved):
     e = cfopt.explain(X0, curved, Epsilon(0.2), generative=Squash(6))
     again = cfopt.Explanation.from_json(e.to_json())
-    for name in ("z0", "z", "reconstruction", "decision"):
+    for name in ("z0", "z", "reconstruction", "decision", "costs"):
         assert torch.allclose(getattr(again.latent, name), getattr(e.latent, name))
     assert torch.equal(e[[3, 1]].z, e.z[[3, 1]])
 

@@ -56,7 +56,7 @@ def e() -> cfopt.Explanation:
 def _with_codes(e: cfopt.Explanation, norm: float, decision: torch.Tensor) -> cfopt.Explanation:
     z = torch.zeros(len(e), 64, dtype=torch.float64)
     z[:, 0] = norm
-    return replace(e, latent=Codes(z, z, e.x0, decision))
+    return replace(e, latent=Codes(z, z, e.x0, decision, e.costs_before))
 
 
 def _ended(e: cfopt.Explanation, status: Status) -> cfopt.Explanation:

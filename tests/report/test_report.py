@@ -372,7 +372,7 @@ def test_maps_are_small_images_with_routes_and_plausibility_in_words(tmp_path: P
     )
     html = _report(e, tmp_path)
     assert html.count("data:image/jpeg") >= 4
-    assert len(html) < 40_000 + 2 * 25_000
+    assert len(html) < 40_000 + 2 * 30_000
     assert "Why not the route by " in html
     assert "Predicted costs that changed most" in html
     assert "of what the generative model makes" in html
@@ -661,6 +661,14 @@ def test_nothing_is_cut_off_on_a_phone(browser: Any, tmp_path: Path) -> None:
         assert left >= 0, shown
         assert right <= width, shown
     page.close()
+    # Without scripts columns keep their headings, and tasks their words.
+    still = browser.new_context(java_script_enabled=False)
+    page = still.new_page()
+    page.goto(path.as_uri())
+    assert page.locator(".heads", has_text="Largest change").is_visible()
+    page.locator(".task > summary").first.click()
+    assert page.locator(".task .question").first.is_visible()
+    still.close()
 
 
 @pytest.mark.browser
@@ -739,6 +747,8 @@ def test_the_page_works_in_a_browser(mixed: cfopt.Explanation, tmp_path: Path) -
       document.getElementById("words").dispatchEvent(new Event("input"));
       seen.found = tasks().filter((task) => !task.hidden).map((task) => task.dataset.status);
       dispatchEvent(new Event("beforeprint"));
+      const printed = tasks().filter((task) => getComputedStyle(task).display !== "none");
+      seen.printed = printed.map((task) => [task.dataset.status, task.open]);
       seen.wide = document.documentElement.scrollWidth <= innerWidth;
       document.body.textContent = JSON.stringify(seen);
     """
@@ -762,6 +772,7 @@ def test_the_page_works_in_a_browser(mixed: cfopt.Explanation, tmp_path: Path) -
     assert state["made"] == 1  # of five: the others are text until they are opened
     assert state["large"] == 1
     assert state["found"] == ["rejected"]  # found in words that were never shown
+    assert state["printed"] == [["rejected", True]]  # what is filtered, in full
     assert state["wide"]
     # As it is written, the policy lets the page's own script run.
     untouched = _dump(tmp_path / "report.html", tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 import zlib
 from collections.abc import Callable
@@ -47,6 +48,18 @@ def test_a_drawn_route_is_explained_with_a_valid_map_that_can_be_shared(
     here.explain()
     assert here.answer().startswith("Valid.")
     assert page.locator(".compare").count() == 2
+    # Yours, as the model redraws it, and the answer; pixels are not redrawn by anybody.
+    plausible, naive = (page.locator(".compare").nth(k) for k in (0, 1))
+    shown = ["Yours", "As the model redraws it", "The answer"]
+    assert plausible.locator("figcaption").all_inner_texts() == shown
+    assert naive.locator("figcaption").all_inner_texts() == [shown[0], shown[2]]
+    assert len({image.get_attribute("href") for image in plausible.locator("image").all()}) == 3
+    words = page.locator(".pair > figure > .small").all_inner_texts()
+    assert re.search(r"(grass|forest|water|rock|earth) at [A-L]\d+", words[0])
+    assert "as the generative model redraws it" in words[0]
+    assert "though it looks the same" in words[1]
+    assert page.locator(".changes th", has_text="redrawn").count() > 0
+    here.choose("view", "map")
     slider = page.locator(".compare .split").first
     slider.focus()
     page.keyboard.press("End")

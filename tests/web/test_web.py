@@ -25,6 +25,7 @@ from cfopt.app.config import read_config
 from cfopt.app.example import write_example
 from cfopt.app.job import load
 from cfopt.datasets import flights
+from cfopt.datasets.terrain import LAND
 from cfopt.models.terrain import FOLDER, PREDICTOR, VAES, load_terrain
 from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack, Scene, TerrainShortestPath
 from cfopt.question.features import Features
@@ -85,7 +86,7 @@ def test_pipelines_are_listed_and_described(client: Client) -> None:
     assert weekend["immutable"]
     for name, problem in (
         ("grid", GridShortestPath(5, 5)),
-        ("terrain", TerrainShortestPath(12, 12)),
+        ("terrain", TerrainShortestPath(12, 12, land=LAND)),
     ):
         told = client.get(f"/api/pipelines/{name}").json()
         assert Scene.from_dict(told["scene"]) == problem.scene()

@@ -20,7 +20,7 @@ from cfopt._typing import Array
 from cfopt.datasets import synthetic
 from cfopt.predictors import MSE, Loss, SPOPlus, fit, mlp
 from cfopt.problems import GridShortestPath, Knapsack
-from cfopt.running.threads import single_threaded
+from cfopt.running.threads import of_torch
 from cfopt.storage import weights
 from cfopt_paper.job import Job, Report
 from cfopt_paper.study import Study
@@ -162,7 +162,7 @@ class TrainTable(Job):
             }
             contexts, costs = contexts[:-held_out], costs[:-held_out]
         loss: Loss = SPOPlus(data.problem) if self.training == "SPO+" else MSE()
-        with single_threaded():
+        with of_torch(1):
             losses = fit(
                 predictor,
                 contexts,

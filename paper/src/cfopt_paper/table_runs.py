@@ -11,7 +11,7 @@ from torch import Tensor
 
 import cfopt
 from cfopt.errors import InputError
-from cfopt.running.threads import single_threaded
+from cfopt.running.threads import of_torch
 from cfopt_paper.job import Job, Report
 from cfopt_paper.study import Study
 from cfopt_paper.table_models import TrainTable
@@ -126,7 +126,7 @@ class TableRun(Job):
         """Explain all tasks at once; what is not valid has neither loss nor distance."""
         tasks, model = table_tasks(study, self.model), self.model
         start = time.perf_counter()
-        with single_threaded():
+        with of_torch(1):
             e = cfopt.explain(
                 tasks.x0,
                 model.pipeline(study),

@@ -130,7 +130,7 @@ def _failed_row(work: Job, row: int, reason: str) -> Explanation:
     latent = None
     if work.question.generative is not None:
         code = x.new_full((1, work.question.generative.latent_dim), torch.nan)
-        latent = Codes(code, code, torch.full_like(x, torch.nan), decision)
+        latent = Codes(code, code, torch.full_like(x, torch.nan), decision, costs)
     rows = range(row, row + 1)
     criterion = work.question.criterion[torch.tensor([row])]
     asked = {name: values.to(x) for name, values in criterion.row_values().items()}

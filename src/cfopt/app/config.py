@@ -141,10 +141,14 @@ class PricesSource(Table):
 
 
 class Run(Table):
-    """How many rows are explained at once, at most, and in how many seconds; None for a default."""
+    """How many rows are explained at once, at most, in how many seconds, with how many threads.
+
+    None stands for a default.
+    """
 
     batch: int | None = Field(default=None, ge=1)
     time_limit: float | None = Field(default=None, gt=0)
+    threads: int | None = Field(default=None, ge=1, le=1024)
 
 
 class Output(Table):

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-from torch import Tensor
 
 import cfopt
 from cfopt import metrics
 from cfopt.app.demo_flights import explain_day
+from cfopt.engine.progress import Progress as EngineProgress
 from cfopt.models.terrain import TerrainModels, load_terrain
 from cfopt.plots import plot_gallery, plot_naive_and_plausible
-from cfopt.running.threads import single_threaded
+from cfopt.running.heartbeat import Heartbeat
+from cfopt.running.threads import of_torch
 
 #: How strongly codes are drawn to the sphere of typical ones: the paper's choice.
 _BETA = 10.0
@@ -25,6 +28,24 @@ _COLUMNS = (
     TaskProgressColumn(),
     TimeElapsedColumn(),
 )
+
+
+class _Stage:
+    """What the demonstration is at: bars in a terminal, elsewhere a line every few seconds."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars, self.words = bars, "Loading the models."
+
+    def of(self, words: str, total: int) -> Callable[[int], None]:
+        """Begin something; what is returned says how much of it is done."""
+        bar = self._bars.add_task(words, total=total)
+
+        def done(count: int) -> None:
+            self.words = f"{words}: {count} of {total} done."
+            self._bars.update(bar, completed=count)
+
+        done(0)
+        return done
 
 
 def run(folder: Path, console: Console, maps: int = 6) -> None:
@@ -37,7 +58,35 @@ def run(folder: Path, console: Console, maps: int = 6) -> None:
     """
     start = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
-    models = load_terrain(40)
+    bars = Progress(*_COLUMNS, console=console, disable=not console.is_terminal)
+    stage = _Stage(bars)
+    with Heartbeat(console, lambda: stage.words):
+        with of_torch(1):
+            models = load_terrain(40)
+            with bars:
+                answers, naive = _answers(models, maps, stage)
+            stage.words = "Drawing."
+            shown = _shown(answers, naive)
+            report = [_comparison(models, naive, answers["absolute"])]
+            for name, explanation in answers.items():
+                explanation[shown].plot(folder / f"{name}.png")
+                explanation.to_json(folder / f"{name}.json")
+                report.append(f"## {name}\n{explanation.summary()}\n")
+            plot_gallery(answers["absolute"], folder / "gallery.png")
+            plot_naive_and_plausible(naive[shown], answers["absolute"][shown], folder / "naive.png")
+        stage.words = "Explaining a day of flights."
+        report.append(explain_day(folder))
+    report.append(f"All of this took {time.perf_counter() - start:.0f} seconds.")
+    text = "\n".join(report)
+    (folder / "summary.txt").write_text(text + "\n", encoding="utf-8")
+    console.print(text, highlight=False)
+    console.print(f"Pictures, data and this summary are in [bold]{folder}[/bold].")
+
+
+def _answers(
+    models: TerrainModels, maps: int, stage: _Stage
+) -> tuple[dict[str, cfopt.Explanation], cfopt.Explanation]:
+    """Plausible answers to each question, and naive ones to the absolute one."""
     x0, references = models.maps[:maps], models.maps[20 : 20 + maps]
     # What a planner might ask: why not the way that is best on another map?
     wanted = models.pipeline.decide(references)
@@ -46,50 +95,33 @@ def run(folder: Path, console: Console, maps: int = 6) -> None:
         "absolute": cfopt.Absolute(wanted),
         "epsilon": cfopt.Epsilon(0.3),
     }
-    with single_threaded(), Progress(*_COLUMNS, console=console) as bars:
-        answers = {
-            name: _explain(bars, name, models, x0, question, references)
-            for name, question in questions.items()
-        }
-        bar = bars.add_task("Naive search among pixels (absolute)", total=1)
-        naive = cfopt.explain(x0, models.pipeline, questions["absolute"], search=cfopt.MDMM())
-        bars.advance(bar)
-    shown = _shown(answers, naive)
-    report = [_comparison(models, naive, answers["absolute"])]
-    for name, explanation in answers.items():
-        explanation[shown].plot(folder / f"{name}.png")
-        explanation.to_json(folder / f"{name}.json")
-        report.append(f"## {name}\n{explanation.summary()}\n")
-    plot_gallery(answers["absolute"], folder / "gallery.png")
-    plot_naive_and_plausible(naive[shown], answers["absolute"][shown], folder / "naive.png")
-    report.append(explain_day(folder))
-    report.append(f"All of this took {time.perf_counter() - start:.0f} seconds.")
-    text = "\n".join(report)
-    (folder / "summary.txt").write_text(text + "\n", encoding="utf-8")
-    console.print(text, highlight=False)
-    console.print(f"Pictures, data and this summary are in [bold]{folder}[/bold].")
-
-
-def _explain(
-    bars: Progress,
-    name: str,
-    models: TerrainModels,
-    x0: Tensor,
-    criterion: cfopt.Criterion,
-    references: Tensor,
-) -> cfopt.Explanation:
-    bar = bars.add_task(f"Explaining {len(x0)} maps ({name})", total=len(x0))
-    explanation = cfopt.explain(
+    answers = {}
+    for name, question in questions.items():
+        done = stage.of(f"Explaining {maps} maps ({name})", maps)
+        answers[name] = cfopt.explain(
+            x0,
+            models.pipeline,
+            question,
+            generative=models.generative,
+            plausibility=cfopt.Sphere(_BETA),
+            reference=references,
+            on_progress=partial(_follow, done),
+        )
+        done(maps)
+    done = stage.of("Naive search among pixels (absolute)", maps)
+    naive = cfopt.explain(
         x0,
         models.pipeline,
-        criterion,
-        generative=models.generative,
-        plausibility=cfopt.Sphere(_BETA),
-        reference=references,
-        on_progress=lambda p: bars.update(bar, completed=p.total - p.running),
+        questions["absolute"],
+        search=cfopt.MDMM(),
+        on_progress=partial(_follow, done),
     )
-    bars.update(bar, completed=len(x0))
-    return explanation
+    done(maps)
+    return answers, naive
+
+
+def _follow(done: Callable[[int], None], progress: EngineProgress) -> None:
+    done(progress.total - progress.running)
 
 
 def _shown(answers: dict[str, cfopt.Explanation], naive: cfopt.Explanation) -> int:

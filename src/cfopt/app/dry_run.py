@@ -37,7 +37,7 @@ def plan(work: Job, folder: Path) -> Plan:
         work: what to explain.
         folder: where the results go.
     """
-    with suited_threads(work.pipeline):
+    with suited_threads(work.pipeline, work.config.tables.run.threads):
         tried = try_out(work)
     check_claim(folder, work.settings, kind=KIND, room=room_for(work))
     finished = [rows for rows in work.batches if part_file(folder, rows).exists()]

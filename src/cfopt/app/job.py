@@ -150,7 +150,7 @@ def load(config: Config) -> Job:
         with config.at("reference"):
             reference = read_more(tables.reference, every, pipeline)
     with placed(config), config.at("criterion"):
-        criterion = build_criterion(tables.criterion, pipeline, every.x, rows)
+        criterion = build_criterion(tables.criterion, pipeline, every, rows)
     chosen = torch.tensor(rows)
     question = Question(
         criterion,

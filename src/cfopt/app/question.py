@@ -13,19 +13,20 @@ from cfopt.app.config import CriterionSource
 from cfopt.app.tables import read_numbers
 from cfopt.errors import InputError
 from cfopt.pipeline import Pipeline
+from cfopt.pipeline.contexts import Contexts
 from cfopt.problems import Problem
 from cfopt.question import Criterion
 
 
 def build_criterion(
-    source: CriterionSource, pipeline: Pipeline, contexts: Tensor, rows: list[int]
+    source: CriterionSource, pipeline: Pipeline, contexts: Contexts, rows: list[int]
 ) -> Criterion:
     """The criterion of the chosen rows, with its alternatives or its wish.
 
     Arguments:
         source: its name, and where its alternatives come from.
         pipeline: whose decisions may be alternatives.
-        contexts: all those of the file, `(N, ...)`.
+        contexts: all those of the file.
         rows: the rows that are explained.
     """
     kind = source.target
@@ -36,21 +37,26 @@ def build_criterion(
 
 
 def _alternatives(
-    source: CriterionSource, pipeline: Pipeline, contexts: Tensor, rows: list[int]
+    source: CriterionSource, pipeline: Pipeline, contexts: Contexts, rows: list[int]
 ) -> Tensor:
     """A decision for each of the chosen rows, `(R, m)`."""
-    problem = pipeline.problem
+    problem, total = pipeline.problem, len(contexts.x)
     if source.alternatives is not None:
         names, width = problem.decision_names, problem.num_columns
-        alternatives = _of_rows(source.alternatives, names, width, len(contexts), rows)
+        alternatives = _of_rows(source.alternatives, names, width, total, rows)
     elif source.decision_of_row is not None:
-        wanted = _wanted("decision_of_row", source.decision_of_row, contexts, rows)
-        alternatives = _decided(problem, _costs(pipeline, contexts[wanted]))
+        wanted = _wanted("decision_of_row", source.decision_of_row, contexts.x, rows)
+        broken = contexts.not_finite()
+        if all(row in broken for row in wanted):
+            raise InputError(
+                f"In row {wanted[0]}, whose decision is asked for, {broken[wanted[0]]}."
+            )
+        alternatives = _decided(problem, _costs(pipeline, contexts.x[wanted]))
     else:
         assert source.costs is not None
         names = problem.cost_names
         if source.optimum_of_row == "own":
-            costs = _of_rows(source.costs, names, problem.num_costs, len(contexts), rows)
+            costs = _of_rows(source.costs, names, problem.num_costs, total, rows)
         else:
             costs = torch.as_tensor(read_numbers(source.costs, names), dtype=torch.float64)
             _check_width(source.costs, costs, problem.num_costs)

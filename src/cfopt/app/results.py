@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import pandas as pd
 import torch
+from rich.console import Console
 
 from cfopt.app.job import Job, placed
 from cfopt.question.features import Features
 from cfopt.result.explanation import Explanation
 from cfopt.result.status import Status
+from cfopt.running.pace import Display, Pace
 from cfopt.running.surroundings import surroundings
 from cfopt.storage.files import write_whole
 
@@ -22,57 +25,92 @@ from cfopt.storage.files import write_whole
 _COLUMNS = 1000
 #: More numbers than this are not written as JSON: about 20 bytes each.
 _JSON = 20_000_000
+#: Seconds between two lines where there is no terminal.
+_EVERY = 5.0
 
 
 def write_results(
-    explanation: Explanation, work: Job, folder: Path, seconds: float
-) -> Iterator[str]:
-    """Write explanations.parquet, explanations.json, pictures and report.html, each whole.
+    explanation: Explanation, work: Job, folder: Path, seconds: float, console: Console
+) -> None:
+    """Write explanations.parquet, explanations.json, report.html and pictures, each whole.
+
+    They have a bar of their own: drawing may take longer than explaining.
 
     Arguments:
         explanation: the explanation of all rows.
         work: the work that it explains.
         folder: where to write.
         seconds: the time that all rows took.
-
-    Yields a line about each.
+        console: where to show how far it is, and what is written.
     """
+    pictures = _pictures(explanation, work.config.tables.output.pictures, folder / "pictures")
+    files: dict[str, Callable[[], str]] = {
+        "explanations.parquet": lambda: _write_table(explanation, folder),
+        "explanations.json": lambda: _write_json(explanation, folder),
+        "report.html": lambda: _write_report(explanation, work, folder, seconds),
+    }
+    files |= {path.name: _drawing(explanation, row, path) for row, path in pictures.items()}
+    pace = Pace([1.0] * len(files))
+    with Display(console, pace, len(files), noun="file", every=_EVERY) as display:
+        for name, write in files.items():
+            display.started(name)
+            start = time.perf_counter()
+            said = write()
+            pace.finished(1.0)
+            display.finished(name, time.perf_counter() - start)
+            if said:
+                display.say(said)
+        display.say(explanation.summary())
+        display.say(f"{folder / 'report.html'} is the report; everything else is in {folder}.")
+
+
+def _write_table(explanation: Explanation, folder: Path) -> str:
     write_whole(folder / "explanations.parquet", to_parquet(explanation))
+    return ""
+
+
+def _write_json(explanation: Explanation, folder: Path) -> str:
     numbers = len(explanation) * (3 * explanation.x[0].numel() + 5 * explanation.costs.shape[1])
     if numbers <= _JSON:
         write_whole(folder / "explanations.json", explanation.to_json().encode())
-    else:
-        yield (
-            f"explanations.json is left out: it would hold {numbers:,} numbers. All of them are in "
-            f"{folder / 'parts'}, and explanations.parquet has contexts and decisions."
-        )
-    report = _write_report(explanation, work, folder, seconds)
-    yield from _write_pictures(explanation, work.config.tables.output.pictures, folder / "pictures")
-    yield explanation.summary()
-    yield f"{report} is the report; everything else is in {folder}."
+        return ""
+    return (
+        f"explanations.json is left out: it would hold {numbers:,} numbers. All of them are in "
+        f"{folder / 'parts'}, and explanations.parquet has contexts and decisions."
+    )
 
 
-def _write_pictures(explanation: Explanation, most: int, folder: Path) -> Iterator[str]:
-    """Draw some rows; one that fails is skipped, with a line that says so."""
-    import matplotlib.pyplot as plt
-
+def _pictures(explanation: Explanation, most: int, folder: Path) -> dict[int, Path]:
+    """The rows that are drawn, and their files; those of an earlier run are taken away."""
     drawn = _drawn(explanation, most)
     if drawn:
         folder.mkdir(exist_ok=True)
     wanted = {row: folder / f"row-{row:06}.png" for row in drawn}
     for path in set(folder.glob("row-*.png")) - set(wanted.values()):
         path.unlink()  # of an earlier run that was to draw more
-    for row, path in wanted.items():
+    return wanted
+
+
+def _drawing(explanation: Explanation, row: int, path: Path) -> Callable[[], str]:
+    """Draws one row; if that fails, it says so, and nothing else is lost."""
+
+    def write() -> str:
+        import matplotlib.pyplot as plt
+
         image = io.BytesIO()
         try:
             explanation[row].plot().savefig(image, format="png")
         # Any: names and numbers of all kinds are drawn here.
         except Exception as error:
-            yield f"Row {explanation.label(row)} could not be drawn: {' '.join(str(error).split())}"
+            failed = " ".join(str(error).split())
+            return f"Row {explanation.label(row)} could not be drawn: {failed}"
         else:
             write_whole(path, image.getvalue())
         finally:
             plt.close("all")
+        return ""
+
+    return write
 
 
 def to_parquet(explanation: Explanation) -> bytes:
@@ -109,10 +147,10 @@ def _spread(rows: list[int], most: int) -> list[int]:
     return rows if len(rows) <= most else [rows[k * len(rows) // most] for k in range(most)]
 
 
-def _write_report(explanation: Explanation, work: Job, folder: Path, seconds: float) -> Path:
+def _write_report(explanation: Explanation, work: Job, folder: Path, seconds: float) -> str:
     from cfopt.report import write_report
 
-    return write_report(
+    write_report(
         explanation,
         folder / "report.html",
         title=work.config.title,
@@ -120,6 +158,7 @@ def _write_report(explanation: Explanation, work: Job, folder: Path, seconds: fl
         settings=described(work),
         measures=_measures(explanation, work),
     )
+    return ""
 
 
 def _measures(explanation: Explanation, work: Job) -> pd.DataFrame | None:

@@ -17,6 +17,7 @@ from cfopt.errors import InputError, StorageError
 from cfopt.explaining.remedy import remedies
 from cfopt.result.explanation import Explanation
 from cfopt.running.folder import claim
+from cfopt.running.heartbeat import Heartbeat
 from cfopt.running.pace import Display, Pace, duration
 from cfopt.running.threads import suited_threads
 
@@ -39,8 +40,9 @@ def run(work: Job, folder: Path, console: Console) -> Explanation:
         folder: where everything is written; one that holds another run is refused.
         console: where to show progress: a bar in a terminal, else lines.
     """
-    with suited_threads(work.pipeline):
-        try_out(work)
+    with suited_threads(work.pipeline, work.config.tables.run.threads):
+        with Heartbeat(console, lambda: "Trying the first rows."):
+            try_out(work)
         claim(folder, work.settings, kind=KIND, room=room_for(work))
         return _Run(work, folder, console).go()
 
@@ -84,13 +86,12 @@ class _Run:
                     self.display.say(note)
                 for rows in self.to_do:
                     self._do(rows)
-                self.display.say("Writing the results, pictures and the report.")
                 found = self._read(self.work.batches)
                 explanation = Explanation.concat([part for part, _ in found])
-                seconds = sum(s for _, s in found)
+                self.display.started("limits that stand in the way")
                 explanation = remedies(explanation, self.work.pipeline)
-                for line in write_results(explanation, self.work, self.folder, seconds):
-                    self.display.say(line)
+            seconds = sum(s for _, s in found)
+            write_results(explanation, self.work, self.folder, seconds, self.display.console)
         except KeyboardInterrupt:
             self.display.say(f"Stopped. {self._kept()}")
             raise

@@ -34,7 +34,11 @@ def read_table(path: Path) -> pd.DataFrame | np.ndarray[Any, Any]:
     if reader is None:
         raise InputError(f"{path} needs to be one of {', '.join(readers)}.")
     try:
+        if path.suffix.lower() == ".csv":
+            _check_separator(path)
         table: pd.DataFrame | np.ndarray[Any, Any] = reader(path)
+    except InputError:
+        raise
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not encoded in UTF-8. Save it as UTF-8.") from error
     # Any: each reader has errors of its own, and a damaged file may raise anything.
@@ -51,16 +55,25 @@ def read_table(path: Path) -> pd.DataFrame | np.ndarray[Any, Any]:
 def _check_header(table: pd.DataFrame, path: Path) -> None:
     """Raise InputError where columns would be taken for others.
 
-    A first column without a name would be taken for the names of rows, and shift the others;
-    separators other than commas make one column of all.
+    A first column without a name would be taken for the names of rows, and shift the others.
     """
     if not isinstance(table.index, pd.RangeIndex):
         raise InputError(
             f"{path}: its rows have more fields than its line of column names. Give each column a "
             "name, or drop the separator at the ends of lines."
         )
+
+
+def _check_separator(path: Path) -> None:
+    """Raise InputError where something else than commas stands between the names of columns.
+
+    All of them would be one column; and numbers with commas would be taken apart.
+    """
+    # Bytes: the encoding is looked at next, and the separators are the same in all that are usual.
+    with path.open("rb") as file:
+        first = file.readline().partition(b",")[0]
     for separator in _OTHER_SEPARATORS:
-        if separator in str(table.columns[0]):
+        if separator.encode() in first:
             raise InputError(
                 f"{path} needs commas between its columns, and points in its numbers; its "
                 f"separator seems to be {separator!r}. Save it with commas and points."

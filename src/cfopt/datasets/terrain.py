@@ -32,6 +32,11 @@ _COLOURS = {
     "forest": ((22, 58, 36), (72, 128, 62)),
     "rock": ((84, 82, 86), (172, 168, 164)),
 }
+#: The kinds of land, each with the colour between its shadow and its light.
+LAND = {
+    name: "#{:02x}{:02x}{:02x}".format(*((a + b) // 2 for a, b in zip(*colours, strict=True)))
+    for name, colours in _COLOURS.items()
+}
 #: Where the height is cut into water, land and rock, and the moisture into earth, grass, forest.
 _SHORE, _CLIFF = -0.72, 0.82
 _DRY, _WET = -0.45, 0.45

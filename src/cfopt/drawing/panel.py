@@ -139,7 +139,12 @@ def has_maps(e: Explanation) -> bool:
 
 def prices(e: Explanation, name: str) -> Array:
     """The price of each entry in the first row, at `costs_before` or at `costs`: `(m,)`."""
-    costs = getattr(e, name).double().cpu()
+    return prices_at(e, getattr(e, name))
+
+
+def prices_at(e: Explanation, costs: Tensor) -> Array:
+    """The price of each entry at the first row of some costs: `(B, n) -> (m,)`."""
+    costs = costs.double().cpu()
     if e.problem is None and costs.shape != e.factual.shape:
         raise InputError(
             "The picture needs the fixed costs of the problem. Read the explanation with "

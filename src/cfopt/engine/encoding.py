@@ -57,6 +57,7 @@ def encode(
     codes = task.space.origin.new_full((len(task), model.latent_dim), torch.nan)
     decoded = torch.full_like(task.space.origin, torch.nan)
     decision = torch.full_like(task.rules.factual, torch.nan)
+    predicted = decoded.new_full((len(task), task.rules.problem.num_costs), torch.nan)
     anchor = None
     if len(usable):
         check_generative(model, task.space.origin[usable])
@@ -70,6 +71,8 @@ def encode(
                 decoded = anchor.restore(decoded)
                 remade = decoded[usable]
             costs = task.pipeline.predict(remade)
+        predicted = costs.new_full((len(task), costs.shape[1]), torch.nan)
+        predicted[usable] = costs
         prices = task.rules.problem.prices(costs).to("cpu", torch.float64)
         decision[usable] = task.rules.problem.attempt(prices).decisions.to(decision)
         known = (codes[usable], remade.flatten(1), costs)
@@ -79,7 +82,7 @@ def encode(
             "finite"
         )
         outcomes.reject_each(dict.fromkeys(usable[lost].tolist(), reason))
-    outcomes.begin(Codes(codes, codes.clone(), decoded, decision))
+    outcomes.begin(Codes(codes, codes.clone(), decoded, decision, predicted))
     proximity = task.space.proximity
     if isinstance(proximity, Latent):
         proximity = proximity.bind(codes)

@@ -47,12 +47,14 @@ class Codes(Batch):
         z: the codes of the contexts that explain, `(B, n)`; z0 where there was nothing to search.
         reconstruction: what the generative model makes of the factual contexts, `(B, ...)`.
         decision: what the pipeline decides there, before any search, `(B, m)`.
+        costs: the predicted costs there, `(B, n)`.
     """
 
     z0: Tensor = field(metadata=ROWS)
     z: Tensor = field(metadata=ROWS)
     reconstruction: Tensor = field(metadata=ROWS)
     decision: Tensor = field(metadata=ROWS)
+    costs: Tensor = field(metadata=ROWS)
 
     def moved(self, factual: Tensor) -> Tensor:
         """Where the model alone, not the search, changes the decision: `(B, m) -> (B,)`."""

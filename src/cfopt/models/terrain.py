@@ -8,7 +8,7 @@ from typing import cast
 
 from torch import Tensor, nn
 
-from cfopt.datasets.terrain import Terrain
+from cfopt.datasets.terrain import LAND, Terrain
 from cfopt.generative.vae import VAE, CompactVAE
 from cfopt.pipeline import Pipeline
 from cfopt.predictors.cnn import CompactCNN
@@ -54,7 +54,7 @@ def load_terrain(maps: int = 300, folder: Path = FOLDER) -> TerrainModels:
         load_module(folder / VAES[alpha], {"CompactVAE": CompactVAE}) for alpha in (0.0, 2.0)
     )
     return TerrainModels(
-        pipeline=Pipeline(load_predictor(folder), TerrainShortestPath(12, 12)),
+        pipeline=Pipeline(load_predictor(folder), TerrainShortestPath(12, 12, land=LAND)),
         generative=cast(VAE, aware),
         plain_vae=cast(VAE, plain),
         maps=tests.contexts(),

@@ -34,6 +34,7 @@ from cfopt.drawing.panel import (
     winner_first,
 )
 from cfopt.drawing.pixels import change_over_map, change_size, pixels
+from cfopt.drawing.redrawn import origin_of
 from cfopt.engine.latent import norms
 from cfopt.exact.certificate import Clash
 from cfopt.plots.common import (
@@ -156,14 +157,17 @@ def _title(axes: Axes, text: str) -> None:
 
 def _draw_change(e: Explanation, axes: Axes) -> None:
     """How far each pixel moved, over a pale map, with thin paths to find the place."""
-    scene = map_scene(e, "plot")
-    largest = float(change_size(e.x0[0], e.x[0]).max())
-    draw_image(axes, scene, change_over_map(e.x0[0], e.x[0], largest or 1.0))
+    scene, origin = map_scene(e, "plot"), origin_of(e)
+    largest = float(change_size(origin.context, e.x[0]).max())
+    draw_image(axes, scene, change_over_map(origin.context, e.x[0], largest or 1.0))
     draw_routes(axes, scene, *winner_first(e), size=0.5)
     if not largest > 0:
         _title(axes, "Nothing changed")
         return
-    _title(axes, f"Where the map changed:\nby up to {100 * largest:.2g}% of a colour's range")
+    what = (
+        "Changes beside what the model alone makes" if origin.redrawn else "Where the map changed"
+    )
+    _title(axes, f"{what}:\nby up to {100 * largest:.2g}% of a colour's range")
     bar = axes.inset_axes((1.03, 0.0, 0.04, 1.0))
     _draw_bar(bar, ScalarMappable(Normalize(0, largest), CHANGES))
 

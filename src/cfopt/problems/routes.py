@@ -13,6 +13,7 @@ import numpy as np
 from cfopt._typing import Array
 from cfopt.errors import InputError
 from cfopt.problems.arcs import walk
+from cfopt.problems.land import Land
 from cfopt.problems.lattice import LETTERS, order_cells
 from cfopt.problems.layout import bends, layered, scaled
 from cfopt.problems.scene import _SPELLED, Path, Place, Scene, hints
@@ -243,10 +244,12 @@ class Cells(Routes):
 
     Arguments:
         neighbours: the number of cells to which one can move: 8 (with diagonals) or 4.
+        land: the kinds of land, each with its colour; empty where they are not known.
     """
 
     kind: ClassVar[str] = "cells"
     neighbours: int = 8
+    land: Land = ()
 
     @property
     def size(self) -> tuple[int, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import scipy.sparse
 import torch
@@ -13,6 +15,7 @@ from cfopt._typing import Array, Indices
 from cfopt.errors import InputError, SolverError
 from cfopt.problems.base import Problem, Solved
 from cfopt.problems.conditions import Conditions
+from cfopt.problems.land import checked_land
 from cfopt.problems.lattice import Cell, cell_names
 from cfopt.problems.map_routes import MapRoutes
 from cfopt.problems.milp import MILP
@@ -38,6 +41,8 @@ class TerrainShortestPath(Problem):
         rows, cols: the cells of the map; decisions list them row by row.
         neighbours: 8 (with diagonals) or 4.
         start, goal: cells as (row, column); opposite corners by default.
+        land: names of the kinds of land with their colours, as in `{"grass": "#6e9e48"}`, so that
+            answers about images can be told in these words.
     """
 
     def __init__(
@@ -47,6 +52,7 @@ class TerrainShortestPath(Problem):
         neighbours: int = 8,
         start: Cell = (0, 0),
         goal: Cell | None = None,
+        land: Mapping[str, str] | None = None,
     ) -> None:
         if rows < 1 or cols < 1 or rows * cols < 2:
             raise InputError(f"A map needs at least two cells, got {rows} x {cols}.")
@@ -61,6 +67,7 @@ class TerrainShortestPath(Problem):
             raise InputError(f"start and goal need to differ, got {start} for both.")
         self.rows, self.cols, self.neighbours = rows, cols, neighbours
         self.start, self.goal = start, goal
+        self.land = checked_land(land)
         self.num_costs = rows * cols
         self._offsets = np.array(sorted(_SIDES + (_CORNERS if neighbours == 8 else [])))
         self._flow: MILP | None = None
@@ -103,6 +110,7 @@ class TerrainShortestPath(Problem):
             goal=goal,
             lattice=(self.rows, self.cols),
             neighbours=self.neighbours,
+            land=self.land,
         )
 
     def number(self, cell: Cell) -> int:
@@ -124,7 +132,9 @@ class TerrainShortestPath(Problem):
 
     def between(self, start: Cell, goal: Cell) -> TerrainShortestPath:
         """The same map with other ends."""
-        return TerrainShortestPath(self.rows, self.cols, self.neighbours, start, goal)
+        return TerrainShortestPath(
+            self.rows, self.cols, self.neighbours, start, goal, dict(self.land)
+        )
 
     def narrowed(self, conditions: Conditions) -> Problem | None:
         """Routes that visit no cell twice: a walk that crosses itself is not a plan."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,12 @@ from cfopt.question.limits import FeatureIndex, Limits, Which
 
 #: One value for all features, one for each, or some by name or number.
 Values: TypeAlias = float | Sequence[float] | Tensor | Mapping[Any, float]
+
+
+@cache
+def _numbered(size: int) -> tuple[str, ...]:
+    """Names of features that have none; kept, as images have tens of thousands."""
+    return tuple(f"x{j}" for j in range(size))
 
 
 @dataclass(frozen=True)
@@ -191,7 +197,7 @@ class Features:
         """The names of a context's entries, or x0, x1, ... where there are none."""
         if self.layout is not None:
             return self.layout.labels
-        return tuple(self.names or (f"x{j}" for j in range(size)))
+        return tuple(self.names) if self.names else _numbered(size)
 
     @property
     def limited(self) -> bool:

@@ -10,8 +10,10 @@ from typing import TypeAlias
 import numpy as np
 
 from cfopt.drawing import elements as svg
-from cfopt.drawing.panel import has_images, host, scene_of
+from cfopt.drawing.panel import has_images, has_maps, host, scene_of
+from cfopt.drawing.redrawn import origin_of
 from cfopt.report.images import change_words
+from cfopt.report.land import land_change
 from cfopt.report.numbers import with_enough_digits
 from cfopt.result.explanation import Explanation
 from cfopt.result.status import Status
@@ -22,6 +24,8 @@ Move: TypeAlias = tuple[str, float | str, float | str, float, float]
 _LISTED, _COUNTS = 8, 0.05
 #: Below this fraction of the largest, or of the number itself, a change is a solver's noise.
 _NOISE = 1e-6
+#: Said where changes are not measured from the context itself.
+_REDRAWN = "Measured from the {} as the generative model redraws it."
 #: How many smaller changes are kept in the file.
 _FOLDED = 40
 
@@ -65,6 +69,8 @@ class Changes:
         folded: the smaller ones, which are shown on request.
         more: how many of them are not listed at all.
         of: the words before a name where the table is not at hand.
+        since: what the numbers at the start are called.
+        cells: of a map, the numbers of the cells that the words are about.
     """
 
     title: str
@@ -73,6 +79,8 @@ class Changes:
     folded: tuple[Change, ...] = ()
     more: int = 0
     of: str = ""
+    since: str = "before"
+    cells: tuple[int, ...] = ()
 
 
 def feature_moves(e: Explanation) -> list[list[Move]]:
@@ -100,17 +108,34 @@ def changes_of(one: Explanation, moves: list[Move]) -> Changes:
     if one.status[0] in (Status.REJECTED, Status.PROVED_INFEASIBLE):
         return Changes("What changed", "")
     if has_images(one):
-        words, names = change_words(one.x0[0], one.x[0]), scene_of(one).names
-        before, after = host(one.costs_before[0]), host(one.costs[0])
-        order = np.argsort(-np.abs(after - before), kind="stable")
-        moved = order[np.abs(after - before)[order] > 1e-6 * np.maximum(np.abs(before[order]), 1)]
-        rows = [(names[j], before[j], after[j], after[j] - before[j], 1.0) for j in moved.tolist()]
-        table = _table("Predicted costs that changed most", words, rows)
-        return replace(table, of="cost of ")
+        return _image_changes(one)
     scaled = one.features.scale is not None and len(moves) > 1
     title = "What changed, the largest in units of its scale first" if scaled else "What changed"
     moves = real_moves(moves)
     return _table(title, "" if moves else "Nothing changed.", moves)
+
+
+def _image_changes(one: Explanation) -> Changes:
+    """Of maps the land that changed, of other images the pixels; and predicted costs."""
+    origin, names = origin_of(one), list(scene_of(one).names)
+    cells: tuple[int, ...] = ()
+    of = "cost of "
+    if has_maps(one):
+        land = land_change(one, origin)
+        words, cells = land.words, land.cells
+        of = "" if any(land.shown) else of
+        names = [", ".join(filter(None, pair)) for pair in zip(names, land.shown, strict=True)]
+    else:
+        words = change_words(origin.context, one.x[0])
+    if origin.redrawn:
+        words = f"{words} {_REDRAWN.format('map' if has_maps(one) else 'image')}"
+    before, after = host(origin.costs), host(one.costs[0])
+    order = np.argsort(-np.abs(after - before), kind="stable")
+    moved = order[np.abs(after - before)[order] > 1e-6 * np.maximum(np.abs(before[order]), 1)]
+    rows = [(names[j], before[j], after[j], after[j] - before[j], 1.0) for j in moved.tolist()]
+    table = _table("Predicted costs that changed most", words, rows)
+    since = "redrawn" if origin.redrawn else "before"
+    return replace(table, of=of, since=since, cells=cells)
 
 
 def counting(moves: Sequence[Move]) -> list[Move]:

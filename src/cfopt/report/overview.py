@@ -15,7 +15,7 @@ from cfopt.names import counted, join_words
 from cfopt.report.changes import feature_moves
 from cfopt.report.plausible import ratings
 from cfopt.report.sentences import MEANING, PLAIN
-from cfopt.report.trends import trend
+from cfopt.report.trends import land_trend, trend
 from cfopt.result.explanation import Explanation
 from cfopt.result.nearness import measured
 from cfopt.result.status import Status
@@ -85,7 +85,7 @@ def overview(e: Explanation, seconds: float) -> Overview:
     return Overview(
         asked=_asked(e),
         lede=_lede(e),
-        trend=trend(e, feature_moves(e)),
+        trend=trend(e, feature_moves(e)) or land_trend(e),
         counts=counts,
         facts=tuple(_facts(e, distances, seconds, measure)),
         shares=_shares(counts, len(e)),

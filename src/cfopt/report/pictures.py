@@ -17,9 +17,11 @@ from cfopt.drawing.panel import (
     marks,
     price_range,
     prices,
+    prices_at,
     scene_of,
     winner_first,
 )
+from cfopt.drawing.redrawn import origin_of
 from cfopt.drawing.svg import draw, sketch
 from cfopt.errors import InputError
 from cfopt.names import join_words
@@ -38,6 +40,8 @@ _ROLES = {
     "rival1": "one in its way",
     "rival2": "another",
 }
+#: What the picture of the model alone is called.
+REDRAWN = "As the model redraws it"
 #: How many of the first tasks come before all others when room is short.
 _FIRST = 60
 
@@ -111,24 +115,41 @@ def _can_be_drawn(one: Explanation) -> bool:
 
 def _pictures(one: Explanation, standalone: bool) -> Iterable[Picture]:
     before, after = panels(one)
-    clash = one.clash[0] is not None
     titles = "Before", _after_title(one)
     if has_maps(one):
-        images = [image_uri(one.x0[0]), "" if clash else image_uri(one.x[0])]
-        for title, panel, uri in zip(titles, (before, after), images, strict=True):
-            drawing = draw(replace(panel, backdrop=uri or images[0]), standalone)
-            yield Picture(title, drawing, _caption(one, panel))
-        if not clash and _moved(one):
-            uri = change_uri(one.x0[0], one.x[0])
-            drawing = draw(replace(after, backdrop=uri), standalone)
-            yield Picture("Where it changed", drawing, "The more purple, the larger the change.")
-            yield Picture("Predicted costs before", draw(before, standalone))
-            yield Picture("Predicted costs after", draw(after, standalone))
+        yield from _maps(one, before, after, standalone)
         return
     if has_images(one):
         yield from _images(one)
     for title, panel in zip(titles, (before, after), strict=True):
         yield Picture(title, draw(panel, standalone), _caption(one, panel))
+
+
+def _maps(one: Explanation, before: Panel, after: Panel, standalone: bool) -> Iterable[Picture]:
+    """The map before and after, between them what the model alone makes of it, and costs."""
+    origin, clash = origin_of(one), one.clash[0] is not None
+    first = image_uri(one.x0[0])
+    drawing = draw(replace(before, backdrop=first), standalone)
+    yield Picture("Before", drawing, _caption(one, before))
+    if origin.redrawn:
+        costs = prices_at(one, origin.costs[None])
+        between = replace(before, prices=costs, label=REDRAWN)
+        drawing = draw(replace(between, backdrop=image_uri(origin.context)), standalone)
+        yield Picture(REDRAWN, drawing, _redrawn_caption(one))
+    drawing = draw(replace(after, backdrop=first if clash else image_uri(one.x[0])), standalone)
+    yield Picture(_after_title(one), drawing, _caption(one, after))
+    if not clash and _moved(one):
+        drawing = draw(replace(after, backdrop=change_uri(origin.context, one.x[0])), standalone)
+        yield Picture("Where it changed", drawing, "The more purple, the larger the change.")
+        yield Picture("Predicted costs before", draw(before, standalone))
+        yield Picture("Predicted costs after", draw(after, standalone))
+
+
+def _redrawn_caption(one: Explanation) -> str:
+    """What is decided on the map that the model alone makes."""
+    stays = not bool(one.reconstruction_moved[0])
+    there = "the same is decided" if stays else "something else is decided"
+    return f"Before any search; {there} there."
 
 
 def _sketches(one: Explanation) -> Iterable[Picture]:
@@ -142,9 +163,12 @@ def _images(one: Explanation) -> Iterable[Picture]:
     """Images that no route crosses."""
     height, width = one.x0.shape[2:]
     shown = [("Image before", image_uri(one.x0[0]))]
+    origin = origin_of(one)
+    if origin.redrawn:
+        shown.append((REDRAWN, image_uri(origin.context)))
     if _moved(one):
         shown.append(("Image after", image_uri(one.x[0])))
-        shown.append(("Where it changed", change_uri(one.x0[0], one.x[0])))
+        shown.append(("Where it changed", change_uri(origin.context, one.x[0])))
     for title, uri in shown:
         parts = [svg.image(uri, 0, 0, width, height)]
         yield Picture(title, svg.picture(width, height, title, parts, "image"))

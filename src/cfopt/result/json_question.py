@@ -151,8 +151,8 @@ def _nested(value: Any) -> Any:
 
 def plain(tensor: Tensor) -> list[Any]:
     """A tensor as nested lists; what is not finite becomes None."""
-    values: list[Any] = finite(tensor.detach().cpu().tolist())
-    return values
+    values: list[Any] = tensor.detach().cpu().tolist()
+    return values if bool(tensor.isfinite().all()) else list(finite(values))
 
 
 def finite(values: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,8 +12,7 @@ from rich.progress import BarColumn, Progress, RenderableColumn, TextColumn
 from rich.table import Column
 from rich.text import Text
 
-#: Seconds between two looks at whether a line is due.
-_TICK = 1.0
+from cfopt.running.heartbeat import Heartbeat
 
 
 class Pace:
@@ -118,8 +116,8 @@ class Display:
     silence: float = 10.0
 
     def __post_init__(self) -> None:
-        self.count, self._printed, self._said = 0, -math.inf, 0.0
-        self._running, self._ended = "", threading.Event()
+        self.count, self._printed, self._running = 0, -math.inf, ""
+        self._heart = Heartbeat(self.console, self._now, self.silence, lambda: self.pace.elapsed)
         self._progress = Progress(
             BarColumn(20),
             RenderableColumn(self, table_column=Column(no_wrap=True)),
@@ -137,25 +135,17 @@ class Display:
 
     def __enter__(self) -> Display:
         self._progress.start()
-        if not self.console.is_terminal:
-            threading.Thread(target=self._tick, daemon=True).start()
+        self._heart.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
         """Leave the bar as it stands."""
-        self._ended.set()
+        self._heart.__exit__(*error)
         self._progress.stop()
-
-    def _tick(self) -> None:
-        while not self._ended.wait(_TICK):
-            self.beat()
 
     def beat(self) -> None:
         """Say how far the run is, if there is no bar and nothing was said for a while."""
-        if self.console.is_terminal or self.pace.elapsed - self._said < self.silence:
-            return
-        running = f": {self._running}" if self._running else ""
-        self.say(f"{self._so_far()}{running}")
+        self._heart.beat()
 
     def __rich__(self) -> Text:
         # Asked for at each refresh, so that the time left counts down within a job.
@@ -182,8 +172,11 @@ class Display:
 
     def say(self, line: str) -> None:
         """Print a line that stays."""
-        self._said = self.pace.elapsed
-        self.console.print(line, soft_wrap=True, highlight=False, markup=False)
+        self._heart.say(line)
+
+    def _now(self) -> str:
+        running = f": {self._running}" if self._running else ""
+        return f"{self._so_far()}{running}"
 
     def _so_far(self) -> str:
         done = f"{self._percent()} done, {self.count} of {self.total} {self.noun}s"

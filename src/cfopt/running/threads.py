@@ -13,23 +13,30 @@ from cfopt.trees.predictor import TreePredictor
 
 
 @contextmanager
-def single_threaded() -> Iterator[None]:
-    """One thread of torch's: with tensors as small as ours, several wait for one another.
+def of_torch(threads: int) -> Iterator[None]:
+    """So many threads of torch's, and as many as before in the end.
 
-    Where other programs run as well, a search among codes takes many times as long with two threads
-    on two cores as with one.
+    Where other programs run as well, several wait for one another: on two busy cores passes of
+    networks of up to 2 GFLOP took several times as long with two threads as with one.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
     try:
         yield
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(before)
 
 
-def suited_threads(pipeline: Pipeline) -> AbstractContextManager[None]:
-    """As many threads as suit a pipeline: one, unless rows behind trees are searched in threads."""
+def suited_threads(pipeline: Pipeline, wanted: int | None = None) -> AbstractContextManager[None]:
+    """As many threads as suit a pipeline: one, unless rows behind trees are searched in threads.
+
+    Arguments:
+        pipeline: what is explained.
+        wanted: how many its user asks for.
+    """
+    if wanted is not None:
+        return of_torch(wanted)
     predictor = pipeline.predictor
     modules = predictor.modules() if isinstance(predictor, nn.Module) else ()
     trees = any(isinstance(module, TreePredictor) for module in modules)
-    return nullcontext() if trees else single_threaded()
+    return nullcontext() if trees else of_torch(1)

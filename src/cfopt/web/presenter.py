@@ -14,6 +14,7 @@ from torch import Tensor
 
 from cfopt._typing import Array
 from cfopt.drawing.panel import Line, Panel, host, price_range
+from cfopt.drawing.redrawn import origin_of
 from cfopt.drawing.svg import draw
 from cfopt.engine.progress import Moving, Progress
 from cfopt.errors import InputError
@@ -96,6 +97,7 @@ def explained(served: ServedPipeline, e: Explanation) -> dict[str, Any]:
         del words[name]
     return {
         **words,
+        "redrawn": _redrawn(served, e),
         "valid": bool(e.valid[0]),
         "message": e.message[0],
         "tie": bool(e.tie[0]),
@@ -109,6 +111,15 @@ def explained(served: ServedPipeline, e: Explanation) -> dict[str, Any]:
         "regret_after": sides["after"]["regret"],
         **sides,
     }
+
+
+def _redrawn(served: ServedPipeline, e: Explanation) -> dict[str, Any] | None:
+    """What the generative model alone makes of the image, if the answer is measured from there."""
+    origin = origin_of(e)
+    if not origin.redrawn or served.view.kind == "table" or e.latent is None:
+        return None
+    chosen = _chosen(served, origin.costs[None], e.latent.decision)
+    return served.view.show(origin.context) | chosen
 
 
 def _side(

@@ -46,6 +46,18 @@ export function routeLines(lines) {
   ];
 }
 
+/** Frames in some cells, by their numbers: white and purple, so that they are seen on any land. */
+export const outlines = (cells, { cols }) =>
+  cells.flatMap((k) => [
+    inset("changed", k, cols, 0.5),
+    inset("changed inner", k, cols, 1),
+  ]);
+
+const inset = (kind, k, cols, by) => {
+  const at = { x: EDGE + CELL * (k % cols) + by, y: EDGE + CELL * Math.floor(k / cols) + by };
+  return svg("rect", { class: kind, ...at, width: CELL - 2 * by, height: CELL - 2 * by });
+};
+
 /** Start and goal. */
 export function ends({ start, goal }) {
   const [x, y] = [middle(goal[1]) - 3.2, middle(goal[0]) - 3.2];

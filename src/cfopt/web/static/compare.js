@@ -1,11 +1,15 @@
-// Before and after of a map, one above the other, with a slider between them.
+// A map before and after: side by side, or one above the other with a slider between them.
 
-import { costCells, ends, frame, ground, measured, routeLines } from "./board.js";
+import { costCells, ends, frame, ground, measured, outlines, routeLines } from "./board.js";
 import { el } from "./dom.js";
 import { alike } from "./routes.js";
 
+const OTHER = "Another route is the best here already, before any search.";
+
 /**
- * A figure that shows a map before and after, in one of three views: "map", "costs", "change".
+ * A figure that shows a map before and after, in one of four views: "pictures" side by side, with what the
+ * model alone makes of the map between them; "map" and "costs" under a slider; "change".
+ * Sliders and changes begin where the answer is measured from: at the map that the model redraws, if it does.
  * @param result of a task on maps
  * @param grid {rows, cols}
  */
@@ -18,7 +22,18 @@ export class MapComparison {
     this.name = name;
     this.host = el("div", { class: "compare" });
     measured(this.host, grid);
-    this.view = "map";
+    this.view = result.redrawn ? "pictures" : "map";
+  }
+
+  /** The view that is shown. */
+  get view() {
+    return this.#view;
+  }
+
+  /** What the answer is compared with, and its name. */
+  get #origin() {
+    const { redrawn, before } = this.result;
+    return redrawn ? [redrawn, "redrawn"] : [before, "before"];
   }
 
   /** Whether a third route, neither decided nor asked for, is shown. */
@@ -29,15 +44,21 @@ export class MapComparison {
   set view(view) {
     const { result, grid } = this;
     this.#view = view;
+    this.host.classList.toggle("apart", view === "pictures");
+    if (view === "pictures") {
+      this.host.replaceChildren(...this.#apart());
+      return;
+    }
     const split = this.slider?.value ?? 50;
     if (view === "change") {
       this.#change();
       return;
     }
-    const all = [...result.before.costs, ...result.after.costs];
+    const [origin, called] = this.#origin;
+    const all = [...origin.costs, ...result.after.costs];
     const range = [Math.min(...all), Math.max(...all)];
     const layer = (when) => {
-      const side = result[when];
+      const side = when === "before" ? origin : result.after;
       const floor = view === "costs" ? costCells(side.costs, grid, range) : ground(side.image, grid);
       const picture = frame(grid, `${this.name}, ${when}`, floor, routeLines(this.#lines(when)), ends(grid));
       picture.classList.add(when);
@@ -50,13 +71,29 @@ export class MapComparison {
       max: 100,
       value: split,
       class: "split",
-      "aria-label": `${this.name}: how much of the map before is shown`,
+      "aria-label": `${this.name}: how much of the map ${called} is shown`,
       oninput: () => this.#split(),
     });
     const divider = el("i", { class: "divider", "aria-hidden": "true" });
     const parts = [layer("before"), layer("after"), divider, this.slider];
-    this.host.replaceChildren(...parts, tag("before", "left"), tag("after", "right"));
+    this.host.replaceChildren(...parts, tag(called, "left"), tag("after", "right"));
     this.#split();
+  }
+
+  /** Yours, as the model redraws it, and the answer with the cells that changed most. */
+  #apart() {
+    const { result, grid } = this;
+    const shown = [
+      ["Yours", result.before, "before", []],
+      result.redrawn && ["As the model redraws it", result.redrawn, "before", []],
+      ["The answer", result.after, "after", result.changes.cells],
+    ];
+    return shown.filter(Boolean).map(([words, side, when, cells]) => {
+      const floor = [ground(side.image, grid), outlines(cells, grid)];
+      const picture = frame(grid, `${this.name}: ${words}`, floor, routeLines(this.#lines(when)), ends(grid));
+      const other = side === result.redrawn && !alike(side.path, result.before.path);
+      return el("figure", {}, el("figcaption", {}, words), picture, other && el("p", { class: "small" }, OTHER));
+    });
   }
 
   #split() {
@@ -87,7 +124,8 @@ export class MapComparison {
   }
 
   async #change() {
-    const image = await difference(this.result.before.image, this.result.after.image);
+    const [origin] = this.#origin;
+    const image = await difference(origin.image, this.result.after.image);
     if (this.#view !== "change") return; // another view was chosen meanwhile
     const picture = frame(this.grid, `${this.name}: where the map changed, the more purple the more`,
       ground(image, this.grid), routeLines(this.#lines("after")), ends(this.grid));

@@ -66,3 +66,6 @@ export async function guarded(work) {
 
 /** Whether a button does anything; it keeps the focus, which one that is disabled would lose. */
 export const usable = (button, yes) => button.setAttribute("aria-disabled", String(!yes));
+
+/** A line in small letters; nothing where there is nothing to say. */
+export const small = (words) => words && el("p", { class: "small" }, words);

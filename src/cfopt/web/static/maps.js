@@ -97,7 +97,7 @@ export class Maps {
       },
       { say: () => `Suppose you had wanted the dashed one, straight ahead. ${this.editor.sketch.words(this.#now)}` },
       { say: `So you ask: ${this.ask.contrast()} Watch the map while it is searched.`, act: () => this.#explain() },
-      { say: () => told(shownVerdict(), "Drag the divider to see the land before and after; below is what changed.") },
+      { say: () => told(shownVerdict(), "The last picture is the land of the answer; what changed is framed there, and told below.") },
     ];
   }
 
@@ -281,7 +281,18 @@ export class Maps {
     showResult(tasks, this.pipeline, {
       again: (task) => this.#goOn(task),
       naive: naive ? () => this.#naive(tasks[0], request) : null,
+      offer: tasks[0].result.status === "proved infeasible" ? this.#straighter() : null,
     });
+  }
+
+  /** A route with corners that can be cut can be straightened, and asked about again. */
+  #straighter() {
+    const said = this.ask.contrasts ? this.editor.sketch.detour(this.#now) : "";
+    const act = () => {
+      this.editor.lead(this.editor.sketch.straight);
+      return this.#explain();
+    };
+    return said ? { said, words: "Straighten it, and ask again", act } : null;
   }
 
   async #naive(task, request) {

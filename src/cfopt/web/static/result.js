@@ -1,29 +1,20 @@
 // An answer on the page: the verdict, pictures before and after, what changed, what is proved.
 
 import * as api from "./api.js";
-import { MapComparison } from "./compare.js";
-import { announce, byId, drawn, el } from "./dom.js";
+import { announce, byId, el, small } from "./dom.js";
+import { NAMES, hopeless, picturesOf } from "./pictures.js";
 import { capital, counted, duration, number, percent, signed } from "./words.js";
 
-const VIEWS = [["map", "Map"], ["costs", "Costs"], ["change", "Changes"]];
-const SIDES = ["before", "after"];
-const CONTRAST = "Thick: decided before, asked for after. Dashed: the other one.";
-const BEST = "Thick: best before and after. Dashed: what was decided.";
-const NAMES = ["Plausible", "Naive"]; // of two answers beside each other
 const OLD = "You have changed something since: this is the answer to what you asked before.";
-const PURPLE = "The more purple a pixel, the more it changed.";
 
-const hopeless = (result) => result.status === "proved infeasible";
-const contrasts = ({ alternative, uses, avoids }) => Boolean(alternative ?? uses ?? avoids);
 const head = (words) => el("th", { scope: "col" }, words);
 const unseen = (words) => el("span", { class: "unseen" }, words);
-const small = (words) => words && el("p", { class: "small" }, words);
 
 /**
  * Show the answer of one task, or of two beside each other (plausible, then naive).
  * @param tasks done, with results
  * @param pipeline as the server describes it
- * @param on {again(task) to continue from its answer, naive()}, each or null
+ * @param on {again(task) to continue from its answer, naive(), offer {said, words, act()}}, each or null
  */
 export function showResult(tasks, pipeline, on) {
   const host = byId("result");
@@ -31,7 +22,8 @@ export function showResult(tasks, pipeline, on) {
   const both = tasks.length > 1;
   const parts = [
     opening(result),
-    pipeline.kind === "map" ? mapPictures(tasks, pipeline) : tablePictures(tasks, pipeline),
+    offer(on.offer),
+    picturesOf(tasks, pipeline),
     statement(result, pipeline, both ? versus(tasks) : null),
     otherWays(result),
     both ? null : facts(result),
@@ -47,8 +39,11 @@ export function showResult(tasks, pipeline, on) {
 }
 
 /** The answer that is shown, in words; "" if there is none. */
-export const shownVerdict = () =>
-  byId("result").hidden ? "" : (byId("result").querySelector(".answer")?.textContent ?? "");
+export function shownVerdict() {
+  const parts = byId("result").querySelector(".answer")?.childNodes ?? [];
+  const said = [...parts].filter((part) => !part.classList?.contains("pill")).map((part) => part.textContent);
+  return byId("result").hidden ? "" : said.join("").trim();
+}
 
 /** Mark an answer to something else than what is open now, or take the mark away. */
 export function ageResult(old) {
@@ -81,67 +76,11 @@ function opening({ question, status, verdict, optimal, valid }) {
   );
 }
 
-function mapPictures(tasks, pipeline) {
-  const shown = tasks.filter(({ result }) => !hopeless(result));
-  if (!shown.length) return null;
-  const both = shown.length > 1;
-  const names = shown.map((task) => (tasks.length > 1 ? `${NAMES[tasks.indexOf(task)]} answer` : "Answer"));
-  const comparisons = shown.map(({ result }, k) => new MapComparison(result, pipeline.grid, names[k]));
-  const third = comparisons.some((one) => one.third) ? ` Black: ${thirdOf(shown)}.` : "";
-  const lines = (contrasts(tasks[0].request.question) ? CONTRAST : BEST) + third;
-  const key = el("p", { class: "small key" }, lines);
-  const show = (view) => {
-    for (const one of comparisons) one.view = view;
-    key.textContent = view === "change" ? PURPLE : lines;
-  };
-  const views = VIEWS.map(([value, words], k) => {
-    const radio = { type: "radio", name: "view", value, checked: k === 0, onchange: () => show(value) };
-    return el("label", {}, el("input", radio), el("span", {}, words));
-  });
-  const figures = comparisons.map((one, k) =>
-    el("figure", {}, both && el("figcaption", {}, names[k]), one.host, both && small(one.result.changes.words)),
-  );
-  const group = { class: "segments", role: "radiogroup", "aria-label": "What the pictures show" };
-  return el(
-    "div",
-    { class: "pictures" },
-    el("div", { class: "bar" }, el("div", group, views)),
-    el("div", { class: both ? "pair two" : "pair" }, figures),
-    key,
-  );
-}
-
-/** What the route is that was neither decided nor asked for. */
-function thirdOf(tasks) {
-  const rows = tasks.flatMap(({ result }) => result.compared);
-  return rows.find(({ role }) => role === "third")?.what.toLowerCase() ?? "chosen there";
-}
-
-function tablePictures([{ result }, naive], pipeline) {
-  const figures = figuresOf(result);
-  if (naive) {
-    const after = figuresOf(naive.result).filter(({ title }) => title === "After");
-    figures.push(...after.map((figure) => ({ ...figure, title: "After, naive" })));
-  }
-  if (!figures.length) return null;
-  const shown = figures.map(({ title, picture, caption }) =>
-    el("figure", {}, el("figcaption", {}, title), picture, small(caption)),
-  );
-  const kind = pipeline.scene?.kind ?? "bars";
-  return el("div", { class: "pictures" }, el("div", { class: `pair two of-${kind}` }, shown));
-}
-
-/** Images and drawings of an answer, before and after, or of what stands in its way. */
-function figuresOf(result) {
-  const image = (side) => el("img", { src: result[side].image, alt: `The image ${side}` });
-  const seen = SIDES.filter((side) => result[side].image);
-  const images = seen.map((side) => ({ title: capital(side), picture: image(side) }));
-  const drawings = SIDES.map((side, k) => ({
-    title: k && hopeless(result) ? "In its way" : capital(side),
-    picture: drawn(result[side].drawing),
-    caption: result.captions?.[k],
-  }));
-  return [...images, ...drawings.filter(({ picture }) => picture)];
+/** What can be done about an answer that there is none. */
+function offer(offered) {
+  if (!offered) return null;
+  const { said, words, act } = offered;
+  return el("div", { class: "offer" }, el("p", {}, said), el("button", { type: "button", onclick: act }, words));
 }
 
 function statement(result, pipeline, beside) {
@@ -163,21 +102,21 @@ function compared({ compared: rows }, pipeline) {
   return el("table", { class: "compared" }, el("thead", {}, el("tr", {}, heads)), el("tbody", {}, lines));
 }
 
-function changes({ changes: { title, words, rows, folded, more } }, spelled) {
+function changes({ changes: { title, words, rows, folded, more, since } }, spelled) {
   if (!words && !rows.length) return null;
   const smaller = folded.length + more;
   const rest = smaller > 0 && el(
     "details",
     { class: "smaller" },
     el("summary", {}, `and ${counted(smaller, "smaller change")}`),
-    changeTable("", folded),
+    changeTable("", folded, since),
     more ? small(`… and ${more} still smaller`) : null,
   );
   return el(
     "div",
     {},
     spelled && words ? el("p", {}, words) : null,
-    rows.length ? changeTable(title, rows) : null,
+    rows.length ? changeTable(title, rows, since) : null,
     rest,
   );
 }
@@ -200,7 +139,7 @@ function card({ name, said, distance, proof = [] }, table) {
   return el("article", { class: "way" }, el("h3", {}, name, " ", el("small", {}, far)), el("p", {}, said), table, proved);
 }
 
-function changeTable(title, rows) {
+function changeTable(title, rows, since = "before") {
   const lines = rows.map((row) =>
     el(
       "tr",
@@ -211,7 +150,7 @@ function changeTable(title, rows) {
       el("td", { "--part": Math.abs(row.part).toFixed(2) }, typeof row.before === "string" ? "" : signed(row.change)),
     ),
   );
-  const heads = [head(unseen("Name")), head("before"), head("after"), head("change")];
+  const heads = [head(unseen("Name")), head(since), head("after"), head("change")];
   const caption = title ? el("caption", {}, title) : null;
   return el("table", { class: "changes" }, caption, el("thead", {}, el("tr", {}, heads)), el("tbody", {}, lines));
 }

@@ -455,6 +455,29 @@ def test_a_row_that_takes_long_reports_and_ends_when_nobody_waits_any_more(
     assert ended.is_set()
 
 
+@pytest.mark.parametrize("limit", [60.0, 1e-9])
+def test_certify_proves_what_another_search_found_behind_trees(limit: float) -> None:
+    model, x = _forest(seed=16)
+    pipeline = cfopt.Pipeline(model, GRID)
+    wanted = cfopt.Absolute(pipeline.decide(x)[40:44])
+    exact = cfopt.explain(x[:4], pipeline, wanted)
+    first = cfopt.search.DerivativeFree()
+    found = cfopt.explain(x[:4], pipeline, wanted, search=first, reference=x)
+    search = cfopt.Certify(first, seconds=limit)
+    e = cfopt.explain(x[:4], pipeline, wanted, search=search, reference=x)
+    assert exact.optimal.all()
+    assert e.valid.all()
+    assert (e.loss <= found.loss * (1 + 1e-9)).all()
+    assert (e.bound <= exact.loss * (1 + 1e-9)).all()
+    if limit > 1:
+        assert e.optimal.all()
+        np.testing.assert_allclose(e.loss, exact.loss, rtol=1e-9)
+        assert any("then cells of trees" in method for method in e.method)
+    again = cfopt.explain(x[:4], pipeline, wanted, search=cfopt.Certify())
+    assert again.optimal.all()
+    assert not any("then" in method for method in again.method)
+
+
 def test_what_is_not_served_is_refused() -> None:
     model, x = _forest(seed=16)
     pipeline = cfopt.Pipeline(TreePredictor(read_ensemble(model)), GRID)

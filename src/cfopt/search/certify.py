@@ -1,4 +1,4 @@
-"""Proofs for what a search found behind a ReLU network, and nearer answers where there are any."""
+"""Proofs for what a search found behind networks or trees, and nearer answers if there are any."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from cfopt.engine.task import Task
 from cfopt.errors import InputError
 from cfopt.exact.certificate import Cut
 from cfopt.exact.relu import ReluListProof, ReluProof, ReluTask
+from cfopt.exact.tree_task import trees_of
 from cfopt.exact.verify import verify
 from cfopt.problems.base import same_decision
 from cfopt.question.quantifier import Quantifier
 from cfopt.search.base import Search, check_whole
+from cfopt.search.by_cells import proved_by_cells
 from cfopt.search.cases import SETTLED, CaseTree
 from cfopt.search.listed_cases import ListedCases
+from cfopt.search.tree_cells import TreeCells
 
 #: Rows without an answer are looked at up to a change of one unit in every feature, then so many
 #: times as far, until so many units.
@@ -39,20 +42,20 @@ def _auto() -> Search:
 @registry.searches.register
 @dataclass(frozen=True)
 class Certify(Search):
-    """Another search, whose answers behind a ReLU network are proved, or improved.
+    """Another search, whose answers behind a ReLU network or trees are proved, or improved.
 
     Branch and cut over the neurons that may be on or off within the distance of the answer; each
     case is bounded by a convex relaxation with the network in it, the decisions found by the oracle
     as cuts. Where one decision is enough (epsilon), each of the list has a tree of cases of its
     own. Ended early, the bound holds all the same. Every bound is kept as a tree of cases with
-    multipliers, which `explain` evaluates again.
+    multipliers, which `explain` evaluates again. Behind trees, `TreeCells` proves what was found.
 
     Arguments:
         first: the search that finds the first answers.
         seconds: for the proofs of all rows together, the search apart; None for no limit. A time
             limit of `explain` ends them as well.
         max_cases: cases of one row after which it ends with the bound that it has; no limit by
-            default. Unlike time, it makes answers the same on every machine.
+            default. Unlike time, it makes answers the same on every machine. Trees have no cases.
     """
 
     first: Search = field(default_factory=_auto)
@@ -66,7 +69,9 @@ class Certify(Search):
             check_whole(self, max_cases=1)
 
     def refusal(self, task: Task) -> str:
-        """Needs a ReLU network; decisions that can be listed if one of them is to be enough."""
+        """Needs trees, or a ReLU network, and then a list of decisions if one is to be enough."""
+        if trees_of(task.predictor) is not None:
+            return TreeCells().refusal(task) or self.first.refusal(task)
         return ReluTask.refusal(task) or self.first.refusal(task)
 
     def steps(self, task: Task) -> Iterator[Progress]:
@@ -82,6 +87,9 @@ class Certify(Search):
         valid = verify(task, points.x).valid.to(points.found.device)
         points = replace(points, found=points.found & valid)
         seconds = np.inf if self.seconds is None else self.seconds
+        if trees_of(task.predictor) is not None:
+            yield from proved_by_cells(task, points, seconds, step)
+            return
         deadline = min(time.monotonic() + seconds, task.rules.problem.deadline)
         model = ReluTask(task)
         rest = [row for row in range(len(task)) if not _proved(task, model, points, row)]

@@ -145,8 +145,9 @@ def _beside(
     best: cfopt.Explanation, tasks: ForestTasks, rows: slice, reference: bool
 ) -> dict[str, Any]:
     found, seconds = seconds_of(lambda: tasks.explain(rows, DerivativeFree(), reference))
-    both = best.optimal & best.valid & found.valid
-    # Distances, not their squares. The factual context is an answer to none of these questions.
+    # Where the factual context is an answer itself there is no distance.
+    both = best.optimal & best.valid & found.valid & (best.loss > 0)
+    # Distances, not their squares.
     ratio = (found.loss[both] / best.loss[both]).sqrt()
     return {
         "start": "training data" if reference else "nothing known",

@@ -135,7 +135,12 @@ class AffineTask(ExactTask):
         """By how much `<prices, d>` may be larger where the context is off: `(C, m) -> (C,)`."""
         if self._off_by is None:
             return np.zeros(len(directions))
-        return self._off_by.radius * self._noise.dual(directions @ self._spread)
+        return self.spreading(directions @ self._spread)
+
+    def spreading(self, slopes: Array) -> Array:
+        """The same of slopes that `spread` returned: `(C, p) -> (C,)`."""
+        assert self._off_by is not None
+        return self._off_by.radius * self._noise.dual(slopes)
 
     def cut(self, row: int, directions: Array, ease: float = 0.0) -> HalfSpaces:
         """The half-spaces of some directions, one for each predictor: `(C, m)` gives C times K.

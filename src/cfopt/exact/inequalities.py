@@ -39,6 +39,11 @@ class Inequalities:
         """The criterion's multiples of y, as in `Criterion.multiples`."""
         return self.rules.criterion.multiples.get(quantifier, ())
 
+    @property
+    def pivot(self) -> Array:
+        """The decisions whose values a margin is a fraction of, `(B, m)`."""
+        return self._pivot
+
     def ends(self, row: int) -> Array:
         """What is added to the multiples of y: the anchor and, with a margin, the pivot, `(E, m)`.
 

@@ -17,7 +17,7 @@ from cfopt.engine.rules import TOLERANCE, Rules
 from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.certificate import Cut
-from cfopt.exact.worst_case import worst_case
+from cfopt.exact.worst_case import WorstCases
 from cfopt.names import counted
 from cfopt.problems.base import Solved, same_decision
 from cfopt.question.quantifier import Quantifier
@@ -90,7 +90,7 @@ class _Run:
 
     def __init__(self, task: Task, deadline: float) -> None:
         self.model, self.predict = AffineTask(task), task.pipeline.predict
-        self.varied = task.variation is not None
+        self.worst = None if task.variation is None else WorstCases(self.model)
         problem = task.rules.problem
         # While a solution within the gap still cuts, a proven optimum is not needed.
         exact = problem.exact() is problem
@@ -159,10 +159,11 @@ class _Run:
         To within what is worth a cut, and to within what counts as valid. Prices are those of each
         predictor, `(R, m)`.
         """
-        self.solves[rows] += int(rules.calls_solver)
-        if self.varied:
-            worst = worst_case(self.model, rules, rows, prices)
+        if self.worst is not None:
+            worst = self.worst.of(rules, rows, prices)
+            self.solves[rows] += int(worst.solved)
             return worst.rival, worst.holds(_WORTH_A_CUT), worst.holds(TOLERANCE / 2)
+        self.solves[rows] += int(rules.calls_solver)
         rival = rules.rival(prices[0])
         holds = rules.judge(prices[0], rival.decisions, _WORTH_A_CUT).holds
         good = rules.judge(prices[0], rival.decisions, TOLERANCE / 2, rival.shortfall).holds

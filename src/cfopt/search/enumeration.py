@@ -17,7 +17,7 @@ from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.certificate import AffineProof, Cut, CutProof, ListProof
-from cfopt.exact.worst_case import worst_case
+from cfopt.exact.worst_case import WorstCases
 from cfopt.question.quantifier import Quantifier
 from cfopt.search.base import Search, check_whole
 from cfopt.search.cuts import CutRow
@@ -84,10 +84,11 @@ class Enumeration(Search):
         """One row after the other, some of which are handed over together."""
         self.check(task)
         model = AffineTask(task)
+        worst = WorstCases(model) if model.varied else None
         deadline, total = task.rules.problem.deadline, len(task)
         done: list[Points] = []
         for row in range(total):
-            done.append(_Row(model, row, self.max_decisions).run(deadline))
+            done.append(_Row(model, worst, row, self.max_decisions).run(deadline))
             if len(done) < _TOGETHER and row + 1 < total:
                 yield Progress(row + 1, total - row - 1 + len(done), total)
             else:
@@ -98,10 +99,13 @@ class Enumeration(Search):
 class _Row:
     """One row: its decisions in the order of their bounds, and the best point so far."""
 
-    def __init__(self, model: AffineTask, row: int, limit: int) -> None:
+    def __init__(
+        self, model: AffineTask, worst: WorstCases | None, row: int, limit: int
+    ) -> None:
         table = model.decision_table(limit)
         assert table is not None  # as `refusal` has made sure
         self.model, self.row, self.limit, self.table = model, row, limit, table
+        self.worst = worst
         self.u: Array = np.zeros(model.origin.shape[1])
         self.cost = np.inf
         self.deadline = np.inf
@@ -163,9 +167,9 @@ class _Row:
     def _holds(self, change: Array) -> bool:
         """Whether the whole criterion holds after a change."""
         rules = self.model.rules[torch.tensor([self.row])]
-        if self.model.varied:
+        if self.worst is not None:
             everywhere = [one.prices([self.row], change[None]) for one in self.model.models]
-            return bool(worst_case(self.model, rules, [self.row], everywhere).holds(TOLERANCE / 2))
+            return bool(self.worst.of(rules, [self.row], everywhere).holds(TOLERANCE / 2))
         prices = self.model.prices([self.row], change[None])
         return bool(rules.judge(prices, rules.optimum(prices).decisions, TOLERANCE / 2).holds)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Self
@@ -92,6 +93,10 @@ class CutRow:
             return self.solve()
         self.hasty = True
         return change
+
+    def holding(self, units: Sequence[int]) -> Array | None:
+        """The nearest change that meets all cuts and leaves some units as they are, if any."""
+        return self._master.holding(units)
 
     def conclude(self) -> None:
         """Let the next change be the nearest."""

@@ -109,7 +109,9 @@ class _Row:
         self.u: Array = np.zeros(model.origin.shape[1])
         self.cost = np.inf
         self.deadline = np.inf
-        self.proofs: dict[int, CutProof] = {}
+        self.looked = 0
+        #: Decisions whose own masters were solved.
+        self.branches: dict[int, CutRow] = {}
 
     def run(self, deadline: float) -> Points:
         """The closest point of all polyhedra, or the best until the deadline."""
@@ -125,12 +127,18 @@ class _Row:
                 return self._points(root.proof(), "")
         late = self._look(root, deadline)
         every = root.proof() if self.model.multiples(Quantifier.EVERY) else None
-        proof = ListProof(self.limit, every, {} if self.model.varied else self.proofs)
+        proof = ListProof(self.limit, every, {} if self.model.varied else self._proofs())
         nothing = self.cost == np.inf and not late
         infeasible = nothing and proof.bound(self.model, self.row) == np.inf
         unsolved = _NO_SINGLE_ONE if self.model.varied else _UNSOLVED
         note = "time was up" if late else unsolved if nothing and not infeasible else ""
         return self._points(replace(proof, infeasible=infeasible), note)
+
+    def _proofs(self) -> dict[int, CutProof]:
+        """Those of decisions that their half-spaces alone do not put far enough."""
+        bounds = self.table.bounds(self.row)
+        near = {k: one for k, one in self.branches.items() if bounds[k] < (1 - _GAP) * self.cost}
+        return {k: branch.proof() for k, branch in near.items()}
 
     def _look(self, root: CutRow, deadline: float) -> bool:
         """Look at decisions while they may be nearer; return whether time was up."""
@@ -142,11 +150,23 @@ class _Row:
                 return True
             branch = root.branch()
             branch.add(Cut(self.table.decisions[k], Quantifier.SOME))
-            change = self._meet_every(branch)
-            self.proofs[k] = branch.proof()
+            self.looked += 1
+            change = self._as_near(branch, k, float(bounds[k]))
+            if change is None:
+                change = self._meet_every(branch)
+                self.branches[k] = branch
             if change is not None and self.model.norm(change) < self.cost:
                 self.u, self.cost = change, self.model.norm(change)
         return False
+
+    def _as_near(self, branch: CutRow, k: int, bound: float) -> Array | None:
+        """A change that is as near as a decision's bound, which then proves it; or None."""
+        held = self.table.promising(self.row, k)
+        if not held or self.model.multiples(Quantifier.EVERY):
+            return None
+        change = branch.holding(held)
+        near = change is not None and bound >= (1 - _GAP) * self.model.norm(change)
+        return change if near else None
 
     def _meet_every(self, cuts: CutRow) -> Array | None:
         """The nearest change that meets the cuts and what every decision must."""
@@ -175,7 +195,7 @@ class _Row:
 
     def _points(self, proof: AffineProof, note: str) -> Points:
         device = self.model.space.origin.device
-        looked = torch.tensor([max(1, len(self.proofs))], device=device)
+        looked = torch.tensor([max(1, self.looked)], device=device)
         return Points(
             rows=torch.tensor([self.row], device=device),
             x=self.model.contexts([self.row], self.u[None]),

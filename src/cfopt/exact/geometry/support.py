@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +14,8 @@ from cfopt._typing import Array
 
 #: Entries below this fraction of the largest are 0 but for rounding.
 _NOTHING = 1e-12
+#: The most largest sets of units that are listed.
+_MOST_CASES = 300
 
 
 @dataclass(frozen=True)
@@ -117,8 +121,28 @@ class Support:
         changing[order] = True
         return tuple(np.flatnonzero(self.open & ~(changing & keep)).tolist())
 
+    @cached_property
+    def cases(self) -> Array | None:
+        """Which entries may change together, 1 for each, in every largest such set: `(H, p)`.
+
+        None if there are too many sets.
+        """
+        count = len(self.open)
+        open_units = frozenset(np.flatnonzero(self.open).tolist())
+        listed = _largest_sets(open_units, self.room, self.spared)
+        if listed is None:
+            return None
+        chosen = np.zeros((len(listed), count))
+        chosen[:, ~self.open] = 1.0
+        for row, units in enumerate(listed):
+            chosen[row, list(units)] = 1.0
+        return chosen[:, self.unit] if self.grouped else chosen
+
     def largest_sums(self, values: Array) -> Array:
         """The largest sum over units that may change, of entries >= 0: `(D, p) -> (D,)`."""
+        if self.cases is not None:
+            most: Array = (values @ self.cases.T).max(axis=1, initial=0.0)
+            return most
         sums = values @ np.eye(len(self.open))[self.unit]
         ranked = np.sort(sums[:, self.open], axis=1)[:, ::-1]
         total: Array = ranked[:, : self.room].sum(axis=1) + sums[:, ~self.open].sum(axis=1)
@@ -153,3 +177,38 @@ class Support:
         loss[free] = np.maximum(following - gains, 0.0)
         loss[must] = np.inf
         return total + max(min(float(loss[k]) for k in units) for units in self.spared)
+
+
+@lru_cache(maxsize=1024)
+def _largest_sets(
+    units: frozenset[int], room: int, spared: tuple[frozenset[int], ...]
+) -> tuple[frozenset[int], ...] | None:
+    """The sets of at most `room` units without all of any spared set, those within others apart.
+
+    None if they are too many to list.
+    """
+    found: set[frozenset[int]] = set()
+    meeting = _meeting(spared)
+    if meeting is None:
+        return None
+    for held in meeting:
+        rest = sorted(units - held)
+        for chosen in combinations(rest, min(room, len(rest))):
+            found.add(frozenset(chosen))
+            if len(found) > _MOST_CASES:
+                return None
+    return tuple(found)
+
+
+def _meeting(sets: tuple[frozenset[int], ...]) -> set[frozenset[int]] | None:
+    """The smallest sets with an element of each of some; None if they are too many."""
+    known: set[frozenset[int]] = {frozenset()}
+    for one in sets:
+        known = {
+            held if held & one else held | {element} for held in known for element in one
+        }
+        # One that contains another is of no use.
+        known = {held for held in known if not any(other < held for other in known)}
+        if len(known) > _MOST_CASES:
+            return None
+    return known

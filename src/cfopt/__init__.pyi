@@ -59,7 +59,6 @@ from .question.proximity import Proximity as Proximity
 from .question.quantifier import Quantifier as Quantifier
 from .result import metrics as metrics
 from .result.explanation import Explanation as Explanation
-from .result.radius import with_radius as with_radius
 from .result.remedy import Remedy as Remedy
 from .result.status import Status as Status
 from .result.trade_off import TradeOff as TradeOff

@@ -126,6 +126,16 @@ class AffineTask(ExactTask):
         """How `<prices, d>` changes with the w by which a context is off: `(C, m) -> (C, p)`."""
         return directions @ self._spread
 
+    def steepness(self, sizes: Array) -> Array:
+        """What the slopes of `spread` are sums of, for entries of some sizes: `(C, m) -> (C,)`."""
+        total: Array = (sizes @ np.abs(self._spread)).max(axis=1, initial=0.0)
+        return total
+
+    def moved(self, off: Array) -> Array:
+        """What prices change by where contexts are off by w: `(R, p) -> (R, m)`."""
+        change: Array = off @ self._spread.T
+        return change
+
     @property
     def noise(self) -> Norm:
         """How the length of w is measured."""

@@ -34,7 +34,7 @@ from cfopt.question.quantifier import Quantifier
 from cfopt.question.robustness import Robustness
 from cfopt.result.explanation import Explanation
 from cfopt.result.outcomes import RowOutcomes
-from cfopt.result.radius import with_radius
+from cfopt.result.radius import quick_radii
 from cfopt.result.settle import settle, settle_at_start
 from cfopt.search import (
     Auto,
@@ -183,8 +183,7 @@ def answer(
         if question.options > 1:
             e = with_options(e, task, question.options, again)
     pipeline.problem.remember(outcomes.decisions.numpy())
-    if question.robust is not None:
-        e = with_radius(e, pipeline)
+    e = _with_radii(e, pipeline)
     if question.prices is None:
         return e
     return replace(e, prices=_prices(e, pipeline.problem, question.prices))
@@ -200,6 +199,23 @@ def _seconds_to_compile(pipeline: Pipeline, question: Question) -> float:
     start = time.monotonic()
     warm_up()
     return time.monotonic() - start
+
+
+def _with_radii(e: Explanation, pipeline: Pipeline) -> Explanation:
+    """With how far each option may be off, if that is quick; else it is measured when asked for."""
+    every = e.every_option()
+    found, before = quick_radii(every, pipeline), 0
+    if e.options is None:
+        return replace(e, radii=found, pipeline=pipeline)
+    options, first = [], []
+    for one in e.options:
+        numbers = torch.arange(before, before + len(one))
+        part = None if found is None else found[numbers]
+        options.append(replace(one, radii=part, pipeline=pipeline))
+        first.append(before)
+        before += len(one)
+    own = None if found is None else found[torch.tensor(first)]
+    return replace(e, radii=own, pipeline=pipeline, options=tuple(options))
 
 
 def _prices(e: Explanation, problem: Problem, prices: Prices) -> Explanation:

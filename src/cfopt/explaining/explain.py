@@ -9,9 +9,11 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cfopt._typing import Array
 from cfopt.engine.encoding import encode
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
@@ -164,6 +166,8 @@ def answer(
         settle_at_start(outcomes, task)
         limit = math.inf if question.time_limit is None else float(question.time_limit)
 
+        met: dict[int, Array] = {}
+
         def work(outcomes: RowOutcomes, task: Task) -> Explanation:
             open_rows = outcomes.open_rows()
             if len(open_rows):
@@ -174,10 +178,13 @@ def answer(
                 using = _with_reference(using, known, part)
                 points = _run(using, part.until(began + limit), open_rows, on_progress)
                 settle(outcomes, part, open_rows, points, _unproved(part))
+                met.update(_decisions(points, open_rows))
             return outcomes.close(task, question)
 
         def again(other: Task, rows: Tensor) -> Explanation:
-            return work(outcomes.anew(rows), other)[rows]
+            none = np.empty((0, pipeline.problem.num_columns))
+            known = tuple(met.get(row, none) for row in range(len(other)))
+            return work(outcomes.anew(rows), replace(other, known=known))[rows]
 
         e = work(outcomes, task)
         if question.options > 1:
@@ -187,6 +194,13 @@ def answer(
     if question.prices is None:
         return e
     return replace(e, prices=_prices(e, pipeline.problem, question.prices))
+
+
+def _decisions(points: Points, rows: Tensor) -> dict[int, Array]:
+    """The decisions that the proofs of rows are about, by the rows' numbers outside."""
+    given = zip(points.rows.tolist(), points.certificates, strict=False)
+    found = {int(rows[row]): proof.decisions() for row, proof in given if proof is not None}
+    return {row: np.stack(decisions) for row, decisions in found.items() if decisions}
 
 
 def _seconds_to_compile(pipeline: Pipeline, question: Question) -> float:

@@ -109,6 +109,18 @@ class _Run:
         for row, cuts in self.cuts.items():
             if not skipped[row]:
                 cuts.add(Cut(factual[row], self.kind))
+            if task.known and self.kind is Quantifier.EVERY:
+                self._begin_with(cuts, task.known[row], rules.pivot[row].numpy())
+
+    def _begin_with(self, cuts: CutRow, known: Array, pivot: Array) -> None:
+        """Let decisions be cuts that were worth one before; with a margin, not the plan itself."""
+        margin = self.model.rules.margin > 0
+        for decision in known:
+            cut = Cut(decision, self.kind)
+            own = margin and np.array_equal(decision, pivot)
+            if not own and not cuts.knows(cut):
+                cuts.add(cut)
+        cuts.conclude()  # there is little left to collect in haste
 
     def advance(self, k: int, last: bool) -> Points | None:
         """Solve the masters, then ask the solver what they have missed."""

@@ -16,6 +16,8 @@ from cfopt._typing import Array
 _NOTHING = 1e-12
 #: The most largest sets of units that are listed.
 _MOST_CASES = 300
+#: Up to how many of them it pays to look at each.
+_FEW_CASES = 64
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,9 @@ class Support:
     def choice(self, sizes: Array) -> tuple[int, ...]:
         """Open units to hold so that the rest may change: the smallest, `(U,) -> units`."""
         keep = self.open & (sizes > 0)
+        if (sets := self._few_sets) is not None:
+            best = sets[int((sets @ np.square(sizes)).argmax())] > 0
+            return tuple(np.flatnonzero(self.open & ~(best & keep)).tolist())
         for units in self.spared:
             if keep[sorted(units)].all():
                 keep[min(units, key=lambda k: sizes[k])] = False
@@ -127,16 +132,27 @@ class Support:
 
         None if there are too many sets.
         """
-        count = len(self.open)
+        sets = self._sets
+        return sets if sets is None or not self.grouped else sets[:, self.unit]
+
+    @cached_property
+    def _sets(self) -> Array | None:
+        """The same of units, `(H, U)`; those that are no longer open may change, or are held."""
         open_units = frozenset(np.flatnonzero(self.open).tolist())
         listed = _largest_sets(open_units, self.room, self.spared)
         if listed is None:
             return None
-        chosen = np.zeros((len(listed), count))
+        chosen = np.zeros((len(listed), len(self.open)))
         chosen[:, ~self.open] = 1.0
         for row, units in enumerate(listed):
             chosen[row, list(units)] = 1.0
-        return chosen[:, self.unit] if self.grouped else chosen
+        return chosen
+
+    @cached_property
+    def _few_sets(self) -> Array | None:
+        """The same where sets are spared, which no other rule counts exactly, and they are few."""
+        sets = self._sets if self.spared else None
+        return None if sets is None or len(sets) > _FEW_CASES else sets
 
     def largest_sums(self, values: Array) -> Array:
         """The largest sum over units that may change, of entries >= 0: `(D, p) -> (D,)`."""
@@ -156,6 +172,8 @@ class Support:
             nonzero: which entries cannot be 0, if there are any.
         """
         values = self._sums(least)
+        if nonzero is None and (sets := self._few_sets) is not None:
+            return float((sets @ values).min())
         spare, free, fixed = self.room, self.open, 0.0
         must: list[int] = []
         if nonzero is not None:

@@ -115,11 +115,10 @@ class _Run:
     def _begin_with(self, cuts: CutRow, known: Array, pivot: Array) -> None:
         """Let decisions be cuts that were worth one before; with a margin, not the plan itself."""
         margin = self.model.rules.margin > 0
-        for decision in known:
-            cut = Cut(decision, self.kind)
-            own = margin and np.array_equal(decision, pivot)
-            if not own and not cuts.knows(cut):
-                cuts.add(cut)
+        new = [Cut(one, self.kind) for one in known if not (margin and np.array_equal(one, pivot))]
+        new = [cut for cut in new if not cuts.knows(cut)]
+        if new:
+            cuts.add_all(new)
         cuts.conclude()  # there is little left to collect in haste
 
     def advance(self, k: int, last: bool) -> Points | None:

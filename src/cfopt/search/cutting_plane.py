@@ -35,6 +35,8 @@ _BEYOND = (1.0, 1.02, 1.1, 1.3, 1.7, 2.5, 4.0)
 _INSIDE = (0.0, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4)
 #: Prices that are this many times smaller than what they are sums of have lost as many digits.
 _CANCELLED = 4.0
+#: How many rows are handed over at once, which costs little more than one.
+_TOGETHER = 25
 
 
 @registry.searches.register
@@ -78,9 +80,16 @@ class CuttingPlane(Search):
         """Rounds of master and solver until every row is settled, or time is up."""
         self.check(task)
         run = _Run(task, task.rules.problem.deadline)
+        done: list[Points] = []
         for k in range(1, self.max_rounds + 1):
             finished = run.advance(k, last=task.late or k == self.max_rounds)
-            yield Progress(k, len(run.rows), len(task), finished)
+            done += [] if finished is None else [finished]
+            held = sum(len(part) for part in done)
+            if held < _TOGETHER and run.rows:
+                yield Progress(k, len(run.rows) + held, len(task))
+                continue
+            yield Progress(k, len(run.rows), len(task), Points.gather(done))
+            done = []
             if not run.rows:
                 return
 

@@ -142,9 +142,9 @@ class AffineRadius:
             ratios = self._ratios(row, Quantifier.SOME, decisions[row : row + 1])[:, 0]
             first[row], length[row] = int(ratios.argmin()), float(ratios.min())
             if 0 < length[row] < np.inf:
-                direction = self._model.directions(
-                    row, Quantifier.SOME, decisions[row : row + 1]
-                )[first[row]]
+                direction = self._model.directions(row, Quantifier.SOME, decisions[row : row + 1])[
+                    first[row]
+                ]
                 slope = self._model.spread(direction[None])
                 there[row] += self._model.moved(length[row] * self._model.noise.steepest(slope))[0]
         moved = np.flatnonzero((length > 0) & (length < np.inf))
@@ -155,9 +155,7 @@ class AffineRadius:
             if not doubtful and row not in solved.failures and (length[row] == 0 or ended):
                 continue
             alone = self._rules[torch.tensor([row])]
-            length[row], sure[row] = distance_to_failure(
-                self._model, alone, row, self._prices[row]
-            )
+            length[row], sure[row] = distance_to_failure(self._model, alone, row, self._prices[row])
         return length, sure
 
     def _level(self, row: int, decision: Array, number: int, prices: Array) -> bool:

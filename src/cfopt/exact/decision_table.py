@@ -54,7 +54,10 @@ class DecisionTable:
             each = model.weights(row, Quantifier.SOME, self.decisions[some])
             return each[:: len(each) // len(some)]
 
-        return self._bounds(row, self._toppling(row), weights)
+        bounds = self._bounds(row, self._toppling(row), weights)
+        for decision in self.model.passed_over(row):
+            bounds[(self.decisions == decision).all(axis=1)] = np.inf
+        return bounds
 
     def bounds_against(self, row: int, rival: Array) -> Array:
         """What it costs at least to let each decision beat a rival, limits apart: `(D,)`.
@@ -139,7 +142,8 @@ class DecisionTable:
     def _toppling(self, row: int) -> Iterator[tuple[AffineTask, Array, Array]]:
         """What a decision must meet to be the one that is enough."""
         multiples, ends = self.model.multiples(Quantifier.SOME), self.model.ends(row)
-        return self._half_spaces(row, multiples, ends)
+        yield from self._half_spaces(row, multiples, ends)
+        yield from self._half_spaces(row, (1.0,), -self.model.passed_over(row))
 
     def _half_spaces(
         self, row: int, multiples: Sequence[float], ends: Array

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from cfopt._typing import Array
+from cfopt._typing import Array, Indices
 from cfopt.engine.rules import Rules
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.failure import distance_to_failure
@@ -38,7 +39,7 @@ class WorstCase:
     excess: Array
     size: Array
     rounding: Array
-    proved: Array
+    proved: NDArray[np.bool_]
     solved: bool
 
     def holds(self, tolerance: float) -> Tensor:
@@ -57,7 +58,7 @@ class _Found:
         self.rounding: Array = np.zeros(count)
         self.proved = np.ones(count, dtype=bool)
 
-    def offer(self, at: Array, decisions: Array, values: Array) -> None:
+    def offer(self, at: Indices, decisions: Array, values: Array) -> None:
         """Compare with another decision of some rows: `(K,), (K, m), (3, K)`."""
         worse = values[0] > self.excess[at]
         rows = at[worse]
@@ -136,7 +137,7 @@ class _OneModel:
     ) -> None:
         """Offer the worst of each row; the rival is the solver's, if it was asked."""
         lost = set() if rival is None else set(rival.failures)
-        at = np.array([i for i in range(len(rows)) if i not in lost], dtype=np.intp)
+        at: Indices = np.array([i for i in range(len(rows)) if i not in lost], dtype=np.intp)
         if not len(at):
             return
         case = _Batch(self._model, rules, [rows[i] for i in at], prices[at])
@@ -148,7 +149,7 @@ class _OneModel:
         if self._model.multiples(Quantifier.SOME):
             self._of_some(found, case, at, rival)
 
-    def _of_every(self, found: _Found, case: _Batch, at: Array, rival: Solved | None) -> None:
+    def _of_every(self, found: _Found, case: _Batch, at: Indices, rival: Solved | None) -> None:
         """What every decision must meet."""
         if self._decisions is not None:
             worst = self._listed(case, Quantifier.EVERY).argmax(axis=1)
@@ -166,25 +167,34 @@ class _OneModel:
         found.proved[at] &= sure
         if self._model.off_by is None:
             return
-        for k, i in enumerate(at):
-            lone = UnlistedRow(
-                self._model, case.rules[torch.tensor([int(i)])], case.rows[k], case.prices[k]
-            )
-            here = np.array([i])
+        for k in range(len(at)):
+            self._of_ball(found, case, k, at[k : k + 1])
 
-            def offer(others: Array, row: int = k, place: Array = here) -> None:
-                alone = case.row(row, len(others))
-                values = alone.values(Quantifier.EVERY, others)
-                most = int(values[0].argmax())
-                found.offer(place, others[most : most + 1], values[:, most : most + 1])
+    def _of_ball(self, found: _Found, case: _Batch, k: int, at: Indices) -> None:
+        """Look for worse decisions in the ball of one row: of its number in the batch, and `(1,)`.
 
-            if not lone.attack(offer, lambda place=here: found.decisions[place]):
-                limit = float(found.rounding[i]), float(found.size[i])
-                found.proved[i] &= not lone.failed and lone.small_parts(*limit)
-            if lone.failed:  # no decision is the best there, the one asked for included
-                found.excess[i] = np.inf
+        Where a decision fails to be found, none is the best there, the one asked for included.
+        """
+        row = int(at[0])
+        rules = case.rules[torch.tensor([row])]
+        lone = UnlistedRow(self._model, rules, case.rows[k], case.prices[k])
 
-    def _of_some(self, found: _Found, case: _Batch, at: Array, rival: Solved | None) -> None:
+        def offer(others: Array) -> None:
+            values = case.row(k, len(others)).values(Quantifier.EVERY, others)
+            most = int(values[0].argmax())
+            found.offer(at, others[most : most + 1], values[:, most : most + 1])
+
+        def worst() -> Array:
+            decision: Array = found.decisions[at]
+            return decision
+
+        if not lone.attack(offer, worst):
+            granted = float(found.rounding[row]), float(found.size[row])
+            found.proved[row] &= not lone.failed and lone.small_parts(*granted)
+        if lone.failed:
+            found.excess[row] = np.inf
+
+    def _of_some(self, found: _Found, case: _Batch, at: Indices, rival: Solved | None) -> None:
         """What some decision must meet: one for the whole ball, or another for each context."""
         if self._decisions is not None:
             decisions = self._decisions[self._listed(case, Quantifier.SOME).argmin(axis=1)]
@@ -195,9 +205,7 @@ class _OneModel:
         if self._model.off_by is not None:
             for k in np.flatnonzero(values[0] > values[2]):
                 lone = case.rules[torch.tensor([int(at[k])])]
-                least, _ = distance_to_failure(
-                    self._model, lone, case.rows[k], case.prices[k]
-                )
+                least, _ = distance_to_failure(self._model, lone, case.rows[k], case.prices[k])
                 if least >= self._model.off_by.radius:
                     values[0, k] = 0.0
         found.offer(at, decisions, values)

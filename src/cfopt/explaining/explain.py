@@ -96,9 +96,10 @@ def explain(
             search over trees compiles, once for a machine, comes on top.
         robust: what answers have to stand up to: `Ball(0.1)`, every context within 0.1 of the
             answer; `Models([...])`, each of several predictors; or both, in a list.
-        options: how many answers to each context, at most, that differ in kind: they leave
-            different features as they are or, among codes and images, are a distance apart. With
-            more than one, `Explanation.options` has them, the best first.
+        options: how many answers to each context, at most, that differ in kind: other
+            plans take over (`Epsilon`), they leave different features as they are or, among codes
+            and images, are a distance apart. With more than one, `Explanation.options` has them,
+            the best first.
         prices: `Prices()` asks besides what the costs themselves would have had to be; the answer
             is `e.prices`.
         on_progress: called with each report of the search.

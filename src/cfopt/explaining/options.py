@@ -9,12 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cfopt._typing import Array
 from cfopt.engine.task import Task
 from cfopt.names import join_words
 from cfopt.question.domain import Domain
 from cfopt.question.proximity import L1
 from cfopt.result.explanation import Explanation
 from cfopt.result.status import Status
+from cfopt.result.wording import ANOTHER_PLAN
+from cfopt.search import Enumeration
 
 #: Contexts with more features than this leave all main features of earlier options as they are.
 _MOST_FEATURES = 200
@@ -32,7 +35,11 @@ Explain = Callable[[Task, Tensor], Explanation]
 def with_options(e: Explanation, task: Task, count: int, explain: Explain) -> Explanation:
     """An explanation with up to `count` options for each row that has an answer.
 
-    Among contexts, an option is the nearest answer that leaves at least one of the main features
+    Where the criterion asks for some decision, and all can be listed, an option is the nearest
+    answer in which another plan takes over: one that topples the factual decision and is no worse
+    than the plans that take over in earlier options.
+
+    Among other contexts, an option is the nearest answer that leaves at least one of the main features
     of every earlier option as it is. All that an option changes are its main features where few
     changes are asked for, by `max_changes` or L1; else the fewest that make up half of its loss.
     Large contexts such as images leave all main features of earlier options as they are, and so are
@@ -47,6 +54,8 @@ def with_options(e: Explanation, task: Task, count: int, explain: Explain) -> Ex
     """
     found = _Found(e)
     more = _sparing if task.space.latent is None else _apart
+    if task.variation is None and not Enumeration().refusal(task):
+        more = _by_plan
     more(found, task, count, explain)
     options = found.of_each_row()
     return replace(e, options=options, message=tuple(one.message[0] for one in options))
@@ -117,7 +126,9 @@ def _sparing(found: _Found, task: Task, count: int, explain: Explain) -> None:
     for _ in range(count - 1):
         if not rows:
             return
-        for row, units in zip(rows, _main_units(latest, task, domain[torch.tensor(rows)]), strict=True):
+        for row, units in zip(
+            rows, _main_units(latest, task, domain[torch.tensor(rows)]), strict=True
+        ):
             spared[row] = (*spared[row], units)
         other = replace(domain, spared=tuple(spared))
         if domain.limits.num_units > _MOST_FEATURES:
@@ -137,6 +148,33 @@ def _sparing(found: _Found, task: Task, count: int, explain: Explain) -> None:
             earlier = {k for units in spared[rows[i]] for k in units}
             kept = [domain.unit_name(k) for k in sorted(earlier) if not changed[i, k]]
             found.rename(i, f"leaving {join_words(kept, most=4)} unchanged")
+        rows, latest = [rows[i] for i in good], answers[good]
+
+
+def _by_plan(found: _Found, task: Task, count: int, explain: Explain) -> None:
+    """Add options in which other plans take over than in earlier ones."""
+    problem, listed = task.rules.problem, task.rules.problem.decisions()
+    assert listed is not None  # as `Enumeration` has made sure
+    passed: list[Array] = [np.empty((0, problem.num_columns))] * len(found)
+    rows = [row for row, one in enumerate(found.first.status) if one is Status.VALID]
+    latest = found.first[rows]
+    for _ in range(count - 1):
+        if not rows:
+            return
+        values = problem.sense.sign * problem.prices(latest.costs).double().cpu() @ listed.T
+        for row, value in zip(rows, values.numpy(), strict=True):
+            open_plans = np.ones(len(listed), dtype=bool)
+            for plan in passed[row]:
+                open_plans &= (listed.numpy() != plan).any(axis=1)
+            best = listed.numpy()[np.where(open_plans, value, np.inf).argmin()]
+            passed[row] = np.concatenate([passed[row], best[None]])
+        rules = replace(task.rules, passed_over=tuple(passed))
+        answers = explain(replace(task, rules=rules), torch.tensor(rows))
+        for i, row in enumerate(rows):
+            if answers.status[i] is Status.PROVED_INFEASIBLE:
+                found.say(row, "; no other option")
+        good = [i for i in range(len(rows)) if answers.status[i] is Status.VALID]
+        found.add(answers, {i: rows[i] for i in good}, ANOTHER_PLAN)
         rows, latest = [rows[i] for i in good], answers[good]
 
 

@@ -323,7 +323,7 @@ class Explanation(Batch):
         return plot_explanation(self, path)
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """Everything but traces, problem and pipeline as JSON, without NaN; written to `path` if given."""
+        """Everything but traces, problem and pipeline as JSON; written to `path` if given."""
         from cfopt.result.json import to_dict
 
         text = json.dumps(to_dict(self), allow_nan=False)

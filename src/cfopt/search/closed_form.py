@@ -30,8 +30,9 @@ class ClosedForm(Search):
         u = -max(0, v) g / |g|^2,   v = <theta0, d>,   g = V' d,   d = y_alt - y0
 
     for the Euclidean distance; for L1 the one feature with the largest |g| moves, for LInf all move
-    alike. Where few features may change, those of the largest |g| do. Where x has other limits, a margin is asked for, or there are several predictors, it is a small
-    quadratic or linear program instead.
+    alike. Where few features may change, those of the largest |g| do. Where x has other limits, a
+    margin is asked for, or there are several predictors, it is a small quadratic or linear program
+    instead.
     """
 
     counts_changes: ClassVar[bool] = True

@@ -99,9 +99,7 @@ class Enumeration(Search):
 class _Row:
     """One row: its decisions in the order of their bounds, and the best point so far."""
 
-    def __init__(
-        self, model: AffineTask, worst: WorstCases | None, row: int, limit: int
-    ) -> None:
+    def __init__(self, model: AffineTask, worst: WorstCases | None, row: int, limit: int) -> None:
         table = model.decision_table(limit)
         assert table is not None  # as `refusal` has made sure
         self.model, self.row, self.limit, self.table = model, row, limit, table
@@ -121,7 +119,7 @@ class _Row:
             change = self._meet_every(root)
             if change is None:
                 return self._points(root.proof(), "" if root.infeasible else _UNSOLVED)
-            if self._holds(change):
+            if not len(self.model.passed_over(self.row)) and self._holds(change):
                 # Valid, and no change that meets what every decision must is smaller.
                 self.u, self.cost = change, self.model.norm(change)
                 return self._points(root.proof(), "")

@@ -222,9 +222,7 @@ def _meeting(sets: tuple[frozenset[int], ...]) -> set[frozenset[int]] | None:
     """The smallest sets with an element of each of some; None if they are too many."""
     known: set[frozenset[int]] = {frozenset()}
     for one in sets:
-        known = {
-            held if held & one else held | {element} for held in known for element in one
-        }
+        known = {held if held & one else held | {element} for held in known for element in one}
         # One that contains another is of no use.
         known = {held for held in known if not any(other < held for other in known)}
         if len(known) > _MOST_CASES:

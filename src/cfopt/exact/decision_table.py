@@ -20,6 +20,8 @@ EPS = float(np.finfo(np.float64).eps)
 NOISE = 64 * EPS
 #: How many roundings of its terms a price may be off by.
 DOUBT = 16
+#: How many bounds are sharpened at a time.
+_SHARPENED = 128
 
 
 class DecisionTable:
@@ -100,8 +102,22 @@ class DecisionTable:
                 )
                 cost[stuck] = np.where(near, granted, np.inf)
             bound = np.maximum(bound, cost)
-        by_case = _by_case(system, norm, seen)
-        return bound if by_case is None else np.maximum(bound, by_case.min(axis=1))
+        return self._sharpened(bound, system, seen) if len(seen) > 1 else bound
+
+    def _sharpened(
+        self, bound: Array, system: System, half_spaces: list[tuple[Array, Array]]
+    ) -> Array:
+        """Bounds by pairs of half-spaces, where they are least, until the least is such a one."""
+        sharp = np.zeros(len(self), dtype=bool)
+        while not sharp[least := int(bound.argmin())] and bound[least] < np.inf:
+            some = np.argsort(np.where(sharp, np.inf, bound), kind="stable")[:_SHARPENED]
+            part = [(excess[some], normals[some]) for excess, normals in half_spaces]
+            by_case = _by_case(system, self.model.norm, part)
+            if by_case is None:
+                break
+            bound[some] = np.maximum(bound[some], by_case.min(axis=1))
+            sharp[some] = True
+        return bound
 
     def promising(self, row: int, k: int) -> list[int]:
         """The units to hold for the case in which a decision seems nearest; none without a choice.

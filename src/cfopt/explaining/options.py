@@ -39,12 +39,12 @@ def with_options(e: Explanation, task: Task, count: int, explain: Explain) -> Ex
     answer in which another plan takes over: one that topples the factual decision and is no worse
     than the plans that take over in earlier options.
 
-    Among other contexts, an option is the nearest answer that leaves at least one of the main features
-    of every earlier option as it is. All that an option changes are its main features where few
-    changes are asked for, by `max_changes` or L1; else the fewest that make up half of its loss.
-    Large contexts such as images leave all main features of earlier options as they are, and so are
-    a distance apart. Among codes, where nothing can be held, options are looked for from other
-    starts, and are at least half as far from each other as the first is from the context.
+    Among other contexts, an option is the nearest answer that leaves at least one of the main
+    features of every earlier option as it is. All that an option changes are its main features
+    where few changes are asked for, by `max_changes` or L1; else the fewest that make up half of
+    its loss. Large contexts such as images leave all main features of earlier options as they are,
+    and so are a distance apart. Among codes, where nothing can be held, options are looked for from
+    other starts, and are at least half as far from each other as the first is from the context.
 
     Arguments:
         e: the answers.

@@ -108,6 +108,8 @@ class _Row:
         self.cost = np.inf
         self.deadline = np.inf
         self.looked = 0
+        #: What each decision costs at least, `(D,)`.
+        self.bounds: Array = np.zeros(len(table))
         #: Decisions whose own masters were solved.
         self.branches: dict[int, CutRow] = {}
 
@@ -134,13 +136,12 @@ class _Row:
 
     def _proofs(self) -> dict[int, CutProof]:
         """Those of decisions that their half-spaces alone do not put far enough."""
-        bounds = self.table.bounds(self.row)
-        near = {k: one for k, one in self.branches.items() if bounds[k] < (1 - _GAP) * self.cost}
-        return {k: branch.proof() for k, branch in near.items()}
+        far = self.bounds >= (1 - _GAP) * self.cost
+        return {k: branch.proof() for k, branch in self.branches.items() if not far[k]}
 
     def _look(self, root: CutRow, deadline: float) -> bool:
         """Look at decisions while they may be nearer; return whether time was up."""
-        bounds = self.table.bounds(self.row)
+        self.bounds = bounds = self.table.bounds(self.row)
         for k in bounds.argsort(kind="stable").tolist():
             if bounds[k] == np.inf or bounds[k] >= (1 - _GAP) * self.cost:
                 return False

@@ -36,6 +36,7 @@ from benchmarks import (
     peers,
     predictors,
     qp,
+    question_bars,
     questions_wishes,
     roads,
     robustness,
@@ -85,6 +86,7 @@ TITLES = {
     "thresholds": "Relative answers at thresholds of trees, predicted anew by the library itself",
     "few changes": "Few changes and several options behind an affine predictor: claims, some of "
     "them checked over all sets of features, and CPU time beside the plain question",
+    "questions": "Further questions beside the plain one: 100 tasks each, best of five in turns",
     "wishes": "Partial wishes behind an affine predictor: claims checked by listing all decisions, "
     "and the time beside a question about the full plan",
     "wishes behind a network": "Partial wishes behind a network of three layers, beside the "
@@ -225,6 +227,13 @@ def _explorer(record: Record) -> None:
         record("explorer page", page)
 
 
+def _questions(record: Record) -> None:
+    """What further questions cost beside the plain one."""
+    benches = (tasks.grid(), tasks.knapsack(), tasks.knapsack(features=10))
+    lines = [line for one in benches for line in question_bars.bars(one)]
+    record("questions", lines + [line for one in benches for line in question_bars.wish_bars(one)])
+
+
 def _options(record: Record) -> None:
     """Few changes, and several options."""
     grid, knapsack = tasks.grid(), tasks.knapsack(features=10)
@@ -250,6 +259,7 @@ GROUPS: dict[str, Callable[[Record], None]] = {
     "predictors": _predictors,
     "certified": _certified,
     "wishes": _wishes,
+    "questions": _questions,
     "options": _options,
     "robust": _robust,
     "maps": _maps,

@@ -18,6 +18,7 @@ import cfopt
 from cfopt import Absolute, AtLeast, AtMost, Avoids, Condition, Features, Relative, Uses
 from cfopt.datasets import synthetic
 from cfopt.predictors import MSE, fit, mlp
+from cfopt.problems import Problem
 from cfopt.problems.foil import Foil
 
 #: Contexts that each wish is asked about, and points that are drawn to contradict a claim.
@@ -110,17 +111,22 @@ def _pipelines() -> Iterator[tuple[str, cfopt.Pipeline]]:
         yield name, cfopt.Pipeline(predictor, data.problem)
 
 
+def wishes(problem: Problem, seed: int) -> Iterator[Foil]:
+    """Random wishes that some decision grants, without end."""
+    rng, listed = np.random.default_rng(seed), problem.decisions().numpy()
+    while True:
+        foil = _wish(rng, problem.num_columns)
+        if foil.conditions(problem).met(listed).any():
+            yield foil
+
+
 def _asked(pipeline: cfopt.Pipeline, tasks: int, seed: int) -> Iterator[tuple[Foil, Tensor]]:
     """Random wishes that are not empty, each with contexts."""
-    problem, rng = pipeline.problem, np.random.default_rng(seed)
-    listed = problem.decisions().numpy()
     size = next(pipeline.predictor.parameters()).shape[1]
     generator = torch.Generator().manual_seed(seed)
-    given = 0
+    given, asked = 0, wishes(pipeline.problem, seed)
     while given < tasks:
-        foil = _wish(rng, problem.num_columns)
-        if not foil.conditions(problem).met(listed).any():
-            continue
+        foil = next(asked)
         rows = min(_ROWS, tasks - given)
         given += rows
         x0 = torch.randn((rows, size), generator=generator, dtype=torch.float64)

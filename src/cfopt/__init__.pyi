@@ -29,13 +29,13 @@ from .pipeline import Function as Function
 from .pipeline import PerItem as PerItem
 from .pipeline import Pipeline as Pipeline
 from .problems import Problem as Problem
-from .problems.foil import AtLeast as AtLeast
-from .problems.foil import AtMost as AtMost
-from .problems.foil import Avoids as Avoids
-from .problems.foil import Condition as Condition
 from .problems.foil import Foil as Foil
-from .problems.foil import Uses as Uses
 from .problems.sense import Sense as Sense
+from .problems.wishes import AtLeast as AtLeast
+from .problems.wishes import AtMost as AtMost
+from .problems.wishes import Avoids as Avoids
+from .problems.wishes import Condition as Condition
+from .problems.wishes import Uses as Uses
 from .question import Absolute as Absolute
 from .question import Ball as Ball
 from .question import Contrastive as Contrastive
@@ -59,7 +59,6 @@ from .question.proximity import Proximity as Proximity
 from .question.quantifier import Quantifier as Quantifier
 from .result import metrics as metrics
 from .result.explanation import Explanation as Explanation
-from .result.radius import with_radius as with_radius
 from .result.remedy import Remedy as Remedy
 from .result.status import Status as Status
 from .result.trade_off import TradeOff as TradeOff

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from benchmarks.independent import is_feasible, nearest_l2
 from tests.pipelines import another, normal, random_linear
 
 import cfopt
@@ -51,7 +52,7 @@ def test_each_option_is_proved_to_be_the_nearest_that_spares_what_earlier_ones_c
 ) -> None:
     x0 = normal(3, 5)
     features = cfopt.Features(max_changes=most)
-    for criterion in (cfopt.Absolute(another(pipeline, x0)), cfopt.Epsilon(0.2)):
+    for criterion in (cfopt.Absolute(another(pipeline, x0)), cfopt.Relative(another(pipeline, x0))):
         e = cfopt.explain(
             x0, pipeline, criterion, proximity=proximity, features=features, options=4
         )
@@ -80,6 +81,39 @@ def test_each_option_is_proved_to_be_the_nearest_that_spares_what_earlier_ones_c
                 assert "no other option" in options.message[-1]
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 1.5])
+def test_in_each_option_of_epsilon_another_plan_takes_over_and_none_is_nearer(
+    pipeline, epsilon
+) -> None:
+    """Beside every plan that did not take over before, with the earlier ones as rivals."""
+    x0 = normal(4, 5, seed=3)
+    e = cfopt.explain(x0, pipeline, cfopt.Epsilon(epsilon), options=4)
+    assert e.options is not None
+    listed = pipeline.problem.decisions().numpy()
+    weight = pipeline.predictor.weight.detach().numpy()
+    for row in range(len(x0)):
+        prices, factual = pipeline.costs(x0[row : row + 1])[0].detach().numpy(), e.factual[row]
+        earlier: list[np.ndarray] = []
+        options = e.options[row]
+        assert len(options) == 4
+        for k in range(4):
+            found = {}
+            for number, plan in enumerate(listed):
+                if any((plan == one).all() for one in earlier):
+                    continue
+                some = [(1 + epsilon) * plan - factual.numpy(), *(plan - one for one in earlier)]
+                rivals = listed if epsilon > 1 else plan[None]
+                d = np.concatenate([some, (1 - epsilon) * rivals - factual.numpy()])
+                g, h = d @ weight, -d @ prices
+                moving = np.abs(g).sum(1) > 1e-12
+                if (h[~moving] >= -1e-9).all() and is_feasible(g[moving], h[moving]):
+                    found[number] = nearest_l2(g[moving], h[moving])
+            best = min(found, key=found.__getitem__)
+            assert options.optimal[k]
+            assert float(options.loss[k]) == pytest.approx(found[best], rel=1e-5)
+            earlier.append(listed[best])
+
+
 def test_options_are_in_tables_json_rows_and_words(pipeline) -> None:
     x0 = normal(2, 5)
     features = cfopt.Features(["a", "b", "c", "d", "e"], max_changes=1)
@@ -93,7 +127,7 @@ def test_options_are_in_tables_json_rows_and_words(pipeline) -> None:
     assert again[1].options[0].message == e.options[1].message
     assert "Option 2, at distance" in e[0].summary()
     assert "options for 2 answered contexts" in e.summary()
-    assert "leaving" in e.options[0].message[1]
+    assert "another plan takes over" in e.options[0].message[1]
     with pytest.raises(cfopt.InputError, match="whole number >= 1 of options"):
         cfopt.explain(x0, pipeline, cfopt.Epsilon(0.2), options=0)
 

@@ -22,7 +22,8 @@ from cfopt.problems import (
     TerrainShortestPath,
     network,
 )
-from cfopt.problems.foil import Foil, foil_of
+from cfopt.problems.foil import Foil
+from cfopt.problems.foil_text import foil_of
 
 WEIGHTS, CAPACITIES = np.array([[3, 5, 4, 7, 2, 6], [4, 1, 6, 3, 5, 2.0]]), np.array([11, 9.0])
 RING = [(a, b) for a, b in itertools.permutations("abcdef", 2) if abs(ord(a) - ord(b)) != 3]

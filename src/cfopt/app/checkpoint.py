@@ -16,6 +16,7 @@ from cfopt.engine.latent import Codes
 from cfopt.errors import CfoptError, InputError
 from cfopt.result.explanation import Explanation
 from cfopt.result.json import clash_from_dict, clash_to_dict, from_dict, to_dict
+from cfopt.result.radii import Radii
 from cfopt.result.status import Status
 from cfopt.storage import weights
 
@@ -48,7 +49,7 @@ def _split(part: Batch, prefix: str = "") -> tuple[dict[str, Tensor], dict[str, 
         elif isinstance(value, Batch):
             inner, said = _split(value, f"{prefix}{name}.")
             tensors, about = tensors | inner, about | said
-        elif name in ("status", "message", "method", "radius_kind"):
+        elif name in ("status", "message", "method", "kind"):
             about[prefix + name] = [str(entry) for entry in value]
     return tensors, about
 
@@ -72,7 +73,7 @@ def read_part(path: Path, work: Job, rows: range) -> tuple[Explanation, float]:
         if len(tensors["x"]) != len(rows):
             raise ValueError(f"it has {len(tensors['x'])} rows, not {len(rows)}")
         own: dict[str, Any] = {name: value for name, value in tensors.items() if "." not in name}
-        codes = _own(tensors, "latent.")
+        codes, radii = _own(tensors, "latent."), _own(tensors, "radii.")
         part = Explanation(
             **own,
             status=tuple(Status(status) for status in about["status"]),
@@ -80,7 +81,7 @@ def read_part(path: Path, work: Job, rows: range) -> tuple[Explanation, float]:
             method=tuple(about["method"]),
             clash=tuple(clash_from_dict(clash) for clash in about["clash"]),
             latent=Codes(**codes) if codes else None,
-            radius_kind=tuple(about["radius_kind"]),
+            radii=Radii(**radii, kind=tuple(about["radii.kind"])) if radii else None,
             options=_options(about.get("options"), work),
             prices=from_dict(about["prices"], work.pipeline.problem) if "prices" in about else None,
             **_shared(work, rows, _own(tensors, "asked.criterion.")),
@@ -148,6 +149,7 @@ def _failed_row(work: Job, row: int, reason: str) -> Explanation:
         wanted=asked.get("alternative", decision),
         decision=decision,
         costs_before=costs,
+        radii=Radii(nothing, ("",)),
         costs=costs,
         status=(Status.REJECTED,),
         message=(f"the explanation failed: {reason}",),
@@ -174,5 +176,6 @@ def _shared(work: Job, rows: range, asked: dict[str, Tensor]) -> dict[str, Any]:
         "sense": work.pipeline.problem.sense,
         "labels": None if labels is None else labels[rows.start : rows.stop],
         "problem": work.pipeline.problem,
+        "pipeline": work.pipeline,
         "columns": work.contexts.columns,
     }

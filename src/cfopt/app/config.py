@@ -18,7 +18,8 @@ from cfopt.app.files import read_toml
 from cfopt.app.schema import Table, TableError, build, kind_of, member, settings_of
 from cfopt.app.trust import Trust
 from cfopt.errors import InputError
-from cfopt.problems.foil import WISHES, Foil, foil_of
+from cfopt.problems.foil import Foil
+from cfopt.problems.foil_text import WISHES, foil_of
 from cfopt.question import Criterion
 from cfopt.question.features import Features
 from cfopt.question.plausibility import Plausibility

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from cfopt._batch import ROWS, Batch
+from cfopt._typing import Array
 from cfopt.engine.recall import Recall
 from cfopt.engine.wish import Wish
 from cfopt.problems.base import ROUNDING, Problem, Solved, same_decision
@@ -41,6 +42,8 @@ class Rules(Batch):
         precise: the factual decisions before they were rounded to the dtype of the costs, if
             that matters, `(B, m)` in float64 on the CPU.
         dtype: the dtype of the contexts, which says how exactly prices can be known.
+        passed_over: for each row decisions that must not be the one that is enough, nor better than
+            that one, `(K, m)`, where the criterion asks for some; empty without any.
         wish: the plans among which the criterion has a choice, if it has one; read off the
             criterion.
     """
@@ -52,6 +55,7 @@ class Rules(Batch):
     size: Tensor | None = field(default=None, metadata=ROWS)
     precise: Tensor | None = field(default=None, metadata=ROWS)
     dtype: torch.dtype = torch.float64
+    passed_over: tuple[Array, ...] = field(default=(), metadata=ROWS)
     wish: Wish | None = None
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from cfopt._batch import ROWS, Batch
+from cfopt._typing import Array
 from cfopt.engine.recall import Recall
 from cfopt.engine.rules import TOLERANCE, Rules
 from cfopt.engine.space import Space
@@ -59,6 +60,8 @@ class Task(Batch):
         differentiable: whether the predictor has a gradient by its input.
         recall: what verification has solved before, if it should not be solved again.
         variation: what answers must stand up to, if anything.
+        known: for each row decisions that a search about it has met before, `(K, m)`, with which
+            exact ones begin; empty without any.
     """
 
     rules: Rules = field(metadata=ROWS)
@@ -67,6 +70,7 @@ class Task(Batch):
     differentiable: bool = True
     recall: Recall | None = None
     variation: Variation | None = None
+    known: tuple[Array, ...] = field(default=(), metadata=ROWS)
 
     def __len__(self) -> int:
         return len(self.rules)

@@ -126,6 +126,16 @@ class AffineTask(ExactTask):
         """How `<prices, d>` changes with the w by which a context is off: `(C, m) -> (C, p)`."""
         return directions @ self._spread
 
+    def steepness(self, sizes: Array) -> Array:
+        """What the slopes of `spread` are sums of, for entries of some sizes: `(C, m) -> (C,)`."""
+        total: Array = (sizes @ np.abs(self._spread)).max(axis=1, initial=0.0)
+        return total
+
+    def moved(self, off: Array) -> Array:
+        """What prices change by where contexts are off by w: `(R, p) -> (R, m)`."""
+        change: Array = off @ self._spread.T
+        return change
+
     @property
     def noise(self) -> Norm:
         """How the length of w is measured."""
@@ -135,7 +145,12 @@ class AffineTask(ExactTask):
         """By how much `<prices, d>` may be larger where the context is off: `(C, m) -> (C,)`."""
         if self._off_by is None:
             return np.zeros(len(directions))
-        return self._off_by.radius * self._noise.dual(directions @ self._spread)
+        return self.spreading(directions @ self._spread)
+
+    def spreading(self, slopes: Array) -> Array:
+        """The same of slopes that `spread` returned: `(C, p) -> (C,)`."""
+        assert self._off_by is not None
+        return self._off_by.radius * self._noise.dual(slopes)
 
     def cut(self, row: int, directions: Array, ease: float = 0.0) -> HalfSpaces:
         """The half-spaces of some directions, one for each predictor: `(C, m)` gives C times K.

@@ -12,7 +12,7 @@ from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.exact_task import NORMS
-from cfopt.exact.worst_case import worst_case
+from cfopt.exact.worst_case import WorstCases
 from cfopt.question.proximity import L2
 
 
@@ -50,7 +50,7 @@ def assure(task: Task, x: Tensor, costs: Tensor) -> Assurance:
             for other in variation.predictors:
                 there = task.by_itself(other).pipeline.deployed(x)
                 prices.append(host.turned(there.to("cpu", torch.float64)))
-        worst = worst_case(model, host, range(len(task)), prices)
+        worst = WorstCases(model).of(host, range(len(task)), prices)
         holds = worst.holds(TOLERANCE)
         holds[list(worst.rival.failures)] = False
         words = tuple(proved if sure else doubtful for sure in worst.proved)

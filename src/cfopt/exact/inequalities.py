@@ -39,6 +39,11 @@ class Inequalities:
         """The criterion's multiples of y, as in `Criterion.multiples`."""
         return self.rules.criterion.multiples.get(quantifier, ())
 
+    @property
+    def pivot(self) -> Array:
+        """The decisions whose values a margin is a fraction of, `(B, m)`."""
+        return self._pivot
+
     def ends(self, row: int) -> Array:
         """What is added to the multiples of y: the anchor and, with a margin, the pivot, `(E, m)`.
 
@@ -55,14 +60,25 @@ class Inequalities:
         multiples = np.array(self.multiples(quantifier))
         parts = multiples[:, None] * decisions[:, None]
         directions: Array = parts[:, :, None] + self.ends(row)
-        return directions.reshape(-1, decisions.shape[1])
+        flat = directions.reshape(len(decisions), -1, decisions.shape[1])
+        if quantifier is Quantifier.SOME:
+            flat = np.concatenate([flat, decisions[:, None] - self.passed_over(row)], axis=1)
+        return flat.reshape(-1, decisions.shape[1])
+
+    def passed_over(self, row: int) -> Array:
+        """Decisions than which the one that is enough must not be worse, `(K, m)`."""
+        given = self.rules.passed_over
+        return given[row] if given else np.empty((0, self._factual.shape[1]))
 
     def largest_terms(self, row: int, quantifier: Quantifier, sizes: Array) -> Array:
         """The same for entries of some sizes, whatever their signs: `(K, m) -> (K C, m)`."""
         multiples = np.abs(self.multiples(quantifier))
         parts = np.full(len(multiples), multiples.max())[:, None] * sizes[:, None]
         terms: Array = parts[:, :, None] + np.abs(self.ends(row))
-        return terms.reshape(-1, sizes.shape[1])
+        flat = terms.reshape(len(sizes), -1, sizes.shape[1])
+        if quantifier is Quantifier.SOME:
+            flat = np.concatenate([flat, sizes[:, None] + np.abs(self.passed_over(row))], axis=1)
+        return flat.reshape(-1, sizes.shape[1])
 
     def largest_entry(self, row: int, decisions: Array) -> float:
         """What stands for the largest entry of any decision, where some are known, `(K, m)`."""

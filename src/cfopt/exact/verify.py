@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cfopt._typing import Array
 from cfopt.engine.rules import Rules
 from cfopt.engine.task import Task
 from cfopt.exact.assurance import assure
@@ -97,6 +98,7 @@ def _judged(task: Task, x: Tensor, costs: Tensor) -> Verdict:
                 f"{float(rival.shortfall[row]):.3g} of the best value; ask it for a smaller gap"
             )
     failures |= unforgiven(task, host, prices, judged.holds)
+    failures |= _passed_over(host, prices, solved)
     if task.space.domain is not None:
         faults = enumerate(task.space.domain.faults(x))
         failures |= {row: f"the context is not allowed: {fault}" for row, fault in faults if fault}
@@ -163,6 +165,34 @@ def recheck(task: Task, certificates: Sequence[Certificate[Any] | None]) -> Proo
         if bound[row] == torch.inf:
             clashes[row] = proof.clash(model, row)
     return Proof(bound, clashes)
+
+
+def _passed_over(rules: Rules, prices: Tensor, solved: Solved) -> dict[int, str]:
+    """Rows in which a decision that is passed over is better than all others, by their list."""
+    listed = rules.problem.decisions() if rules.passed_over else None
+    failures: dict[int, str] = {}
+    for row, passed in enumerate(rules.passed_over):
+        own = solved.decisions[row].numpy()
+        if row in solved.failures or not (passed == own).all(axis=1).any():
+            continue
+        if listed is None:
+            failures[row] = "a plan takes over that was to be passed over"
+            continue
+        others = remaining(listed.numpy(), passed)
+        best = others[int((others @ prices[row].numpy()).argmin())] if len(others) else own
+        pair = [torch.from_numpy(one)[None] for one in (own, best)]
+        if not len(others) or rules.beats(prices[row : row + 1], *pair)[0]:
+            failures[row] = "a plan takes over that was to be passed over"
+    return failures
+
+
+def remaining(decisions: Array, passed_over: Array) -> Array:
+    """Decisions but for some: `(D, m), (K, m) -> (D - K, m)`."""
+    kept = np.ones(len(decisions), dtype=bool)
+    for one in passed_over:
+        kept &= (decisions != one).any(axis=1)
+    rest: Array = decisions[kept]
+    return rest
 
 
 def _doubtful(rules: Rules, prices: Tensor, solved: Solved) -> dict[int, str]:

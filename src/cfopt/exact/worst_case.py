@@ -7,22 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from cfopt._typing import Array
-from cfopt.engine.rules import TOLERANCE, Rules
+from cfopt._typing import Array, Indices
+from cfopt.engine.rules import Rules
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.failure import distance_to_failure
-from cfopt.exact.geometry import Taxicab
+from cfopt.exact.unlisted import UnlistedRow
 from cfopt.problems.base import Solved
 from cfopt.question.quantifier import Quantifier
 
-#: The most decisions that are listed, and directions of the ball that are tried at first.
-_LISTED, _TRIED = 100_000, 64
-#: How often the worst context for the worst decision is solved again.
-_ROUNDS = 5
-#: The most corners of a ball, two a feature, at each of which is solved.
-_CORNERS = 2000
+#: The most decisions that are listed, and how many of their shifts are kept.
+_LISTED, _KEPT = 100_000, 20_000_000
 
 
 @dataclass(frozen=True)
@@ -35,208 +32,254 @@ class WorstCase:
         size: the terms that tolerances are a fraction of, `(R,)`.
         rounding: what rounding may add, `(R,)`.
         proved: whether no context of the ball and no predictor can have a larger one, `(R,)`.
+        solved: whether the solver was asked.
     """
 
     rival: Solved
     excess: Array
     size: Array
     rounding: Array
-    proved: Array
+    proved: NDArray[np.bool_]
+    solved: bool
 
     def holds(self, tolerance: float) -> Tensor:
         """Whether the criterion holds nevertheless: `(R,)`."""
         return torch.from_numpy(self.excess <= tolerance * self.size + self.rounding)
 
 
-class _Row:
-    """The worst that was found for one row."""
+class _Found:
+    """The worst that was found for each of R rows."""
 
-    def __init__(self, decision: Array) -> None:
-        self.decision = decision
-        self.excess, self.size, self.rounding = -np.inf, 0.0, 0.0
-        self.proved = True
+    def __init__(self, decisions: Array) -> None:
+        count = len(decisions)
+        self.decisions = decisions.copy()
+        self.excess: Array = np.full(count, -np.inf)
+        self.size: Array = np.zeros(count)
+        self.rounding: Array = np.zeros(count)
+        self.proved = np.ones(count, dtype=bool)
 
-    def offer(self, decision: Array, excess: float, size: float, rounding: float) -> None:
-        """Compare with another decision."""
-        if excess > self.excess:
-            self.decision = decision
-            self.excess, self.size, self.rounding = excess, size, rounding
+    def offer(self, at: Indices, decisions: Array, values: Array) -> None:
+        """Compare with another decision of some rows: `(K,), (K, m), (3, K)`."""
+        worse = values[0] > self.excess[at]
+        rows = at[worse]
+        self.decisions[rows] = decisions[worse]
+        self.excess[rows], self.size[rows], self.rounding[rows] = values[:, worse]
 
 
-def worst_case(
-    model: AffineTask, rules: Rules, rows: Sequence[int], prices: Sequence[Tensor]
-) -> WorstCase:
-    """Look for the worst; prices have one entry for each predictor, `(R, m)`.
+class WorstCases:
+    """Looks for the worst of an affine task, for batches of its rows.
 
     About the factual decision and every decision: `<prices, d> + r |S' d|_dual`, the largest over
-    the decisions, by a solve, then from the list of all decisions if there is one. Without a list,
-    contexts of the ball are looked for in which another decision is best: all corners of an L1
-    ball, which proves it; else some, which proves nothing unless the sum of what each entry of a
-    decision can add is small enough.
+    the decisions, from the list of all of them if contexts may be off and there is one, else by a
+    solve. Without a list, contexts of the ball are looked for in which another decision is best
+    (`UnlistedRow`), which proves it for L1 balls and for small ones.
 
     About some decision, one and the same decision may do in the whole ball. Otherwise the nearest
     context in which none does is found by cutting planes.
 
-    Arguments:
-        rules: those of these rows, with the solver that is to be asked.
-        rows: their numbers in the model.
-    """
-    found = [_Row(rules.factual[i].numpy()) for i in range(len(rows))]
-    failures: dict[int, str] = {}
-    for one, theta in zip(model.models, prices, strict=True):
-        rival = rules.rival(theta)
-        failures |= rival.failures
-        for i, row in enumerate(rows):
-            if i in rival.failures:
-                continue
-            case = _Case(one, rules[torch.tensor([i])], row, theta[i].numpy())
-            decision = rival.decisions[i].numpy()
-            sure = rival.shortfall is None
-            for quantifier in (Quantifier.GIVEN, Quantifier.EVERY):
-                if model.multiples(quantifier):
-                    case.of_every(found[i], quantifier, decision, sure)
-            if model.multiples(Quantifier.SOME):
-                case.of_some(found[i], decision)
-    decisions = torch.from_numpy(np.stack([one.decision for one in found]))
-    return WorstCase(
-        Solved(decisions, failures),
-        np.array([one.excess for one in found]),
-        np.array([one.size for one in found]),
-        np.array([one.rounding for one in found]),
-        np.array([one.proved and i not in failures for i, one in enumerate(found)]),
-    )
-
-
-class _Case:
-    """One row under one predictor.
+    What a decision may add, `r |S' d|_dual`, is the same wherever a row is, and is kept.
 
     Arguments:
-        model: the task under this predictor.
-        rules: those of the row alone.
-        row: its number in the model.
-        prices: its prices, `(m,)`.
+        model: the task.
     """
 
-    def __init__(self, model: AffineTask, rules: Rules, row: int, prices: Array) -> None:
-        self.model, self.rules, self.row, self.prices = model, rules, row, prices
-        self.largest = float(np.abs(prices).max(initial=0.0))
+    def __init__(self, model: AffineTask) -> None:
+        self._model = model
+        self._parts = [_OneModel(one) for one in model.models]
 
-    def of_every(self, found: _Row, quantifier: Quantifier, rival: Array, sure: bool) -> None:
-        """What every decision, or the factual one, must meet."""
-        self._offer(found, quantifier, rival[None])
-        if quantifier is Quantifier.GIVEN or self.model.off_by is None:
-            found.proved &= sure
-            return
-        listing = self.model.rules.problem.decisions(_LISTED)
-        if listing is not None:
-            self._offer(found, quantifier, self._others(listing.numpy()))
-            return
-        every_corner = self._attack(found, quantifier)
-        found.proved &= sure and (every_corner or self._small_parts(found))
+    def of(self, rules: Rules, rows: Sequence[int], prices: Sequence[Tensor]) -> WorstCase:
+        """The worst of some rows; prices have one entry for each predictor, `(R, m)`.
 
-    def of_some(self, found: _Row, optimum: Array) -> None:
-        """What some decision must meet: one for the whole ball, or another for each context."""
+        Arguments:
+            rules: those of these rows, with the solver that is to be asked.
+            rows: their numbers in the model.
+        """
+        found = _Found(rules.factual.numpy())
+        failures: dict[int, str] = {}
+        solved = False
+        for part, theta in zip(self._parts, prices, strict=True):
+            rival = None
+            if not part.listed:
+                rival = rules.rival(theta)
+                solved |= rules.calls_solver
+                failures |= rival.failures
+            part.judge(found, rules, list(rows), theta.numpy(), rival)
+        return WorstCase(
+            Solved(torch.from_numpy(found.decisions), failures),
+            found.excess,
+            found.size,
+            found.rounding,
+            found.proved & ~np.isin(np.arange(len(rows)), list(failures)),
+            solved,
+        )
+
+
+class _OneModel:
+    """The rows of a task under one predictor."""
+
+    def __init__(self, model: AffineTask) -> None:
+        self._model = model
         listing = None
-        if self.model.off_by is not None:
-            listing = self.model.rules.problem.decisions(_LISTED)
-        decisions = optimum[None] if listing is None else listing.numpy()
-        excess, size, rounding = self._values(Quantifier.SOME, decisions)
-        k = int(excess.argmin())
-        if excess[k] > rounding[k] and self.model.off_by is not None:
-            least, _ = distance_to_failure(self.model, self.rules, self.row, self.prices)
-            if least >= self.model.off_by.radius:
-                excess[k] = 0.0
-        found.offer(decisions[k], float(excess[k]), float(size[k]), float(rounding[k]))
+        if model.off_by is not None and not model.multiples(Quantifier.GIVEN):
+            listing = model.rules.problem.decisions(_LISTED)
+        self._decisions: Array | None = None if listing is None else listing.numpy()
+        if self._decisions is not None:
+            self._spread = model.spread(self._decisions)  # (D, p)
+        self._shifts: dict[tuple[int, Quantifier], Array] = {}
 
-    def _others(self, decisions: Array) -> Array:
-        """With a margin, the alternative need not win against itself."""
-        if not (self.rules.criterion.contrasts and self.rules.margin > 0):
-            return decisions
-        own = self.rules.pivot[0].numpy()
-        others: Array = decisions[(decisions != own).any(axis=1)]
-        return others
+    @property
+    def listed(self) -> bool:
+        """Whether contexts may be off, and all decisions are known."""
+        return self._decisions is not None
 
-    def _values(self, quantifier: Quantifier, decisions: Array) -> tuple[Array, Array, Array]:
-        """Of the worst inequality of each decision: h, its size and rounding, `(K,)` each."""
-        directions = self.model.directions(self.row, quantifier, decisions)
-        shift = self.model.shift(directions)
+    def judge(
+        self, found: _Found, rules: Rules, rows: list[int], prices: Array, rival: Solved | None
+    ) -> None:
+        """Offer the worst of each row; the rival is the solver's, if it was asked."""
+        lost = set() if rival is None else set(rival.failures)
+        at: Indices = np.array([i for i in range(len(rows)) if i not in lost], dtype=np.intp)
+        if not len(at):
+            return
+        case = _Batch(self._model, rules, [rows[i] for i in at], prices[at])
+        if self._model.multiples(Quantifier.GIVEN):
+            factual = rules.factual.numpy()[at]
+            found.offer(at, factual, case.values(Quantifier.GIVEN, factual))
+        if self._model.multiples(Quantifier.EVERY):
+            self._of_every(found, case, at, rival)
+        if self._model.multiples(Quantifier.SOME):
+            self._of_some(found, case, at, rival)
+
+    def _of_every(self, found: _Found, case: _Batch, at: Indices, rival: Solved | None) -> None:
+        """What every decision must meet."""
+        if self._decisions is not None:
+            worst = self._listed(case, Quantifier.EVERY).argmax(axis=1)
+            decisions = self._decisions[worst]
+            values = case.values(Quantifier.EVERY, decisions)
+            if case.skips_own:
+                # With a margin, the alternative need not win against itself.
+                values[0, (decisions == case.pivot).all(axis=1)] = -np.inf
+            found.offer(at, decisions, values)
+            return
+        assert rival is not None
+        decisions = rival.decisions.numpy()[at]
+        found.offer(at, decisions, case.values(Quantifier.EVERY, decisions))
+        sure = rival.shortfall is None
+        found.proved[at] &= sure
+        if self._model.off_by is None:
+            return
+        for k in range(len(at)):
+            self._of_ball(found, case, k, at[k : k + 1])
+
+    def _of_ball(self, found: _Found, case: _Batch, k: int, at: Indices) -> None:
+        """Look for worse decisions in the ball of one row: of its number in the batch, and `(1,)`.
+
+        Where a decision fails to be found, none is the best there, the one asked for included.
+        """
+        row = int(at[0])
+        rules = case.rules[torch.tensor([row])]
+        lone = UnlistedRow(self._model, rules, case.rows[k], case.prices[k])
+
+        def offer(others: Array) -> None:
+            values = case.row(k, len(others)).values(Quantifier.EVERY, others)
+            most = int(values[0].argmax())
+            found.offer(at, others[most : most + 1], values[:, most : most + 1])
+
+        def worst() -> Array:
+            decision: Array = found.decisions[at]
+            return decision
+
+        if not lone.attack(offer, worst):
+            granted = float(found.rounding[row]), float(found.size[row])
+            found.proved[row] &= not lone.failed and lone.small_parts(*granted)
+        if lone.failed:
+            found.excess[row] = np.inf
+
+    def _of_some(self, found: _Found, case: _Batch, at: Indices, rival: Solved | None) -> None:
+        """What some decision must meet: one for the whole ball, or another for each context."""
+        if self._decisions is not None:
+            decisions = self._decisions[self._listed(case, Quantifier.SOME).argmin(axis=1)]
+        else:
+            assert rival is not None
+            decisions = rival.decisions.numpy()[at]
+        values = case.values(Quantifier.SOME, decisions)
+        if self._model.off_by is not None:
+            for k in np.flatnonzero(values[0] > values[2]):
+                lone = case.rules[torch.tensor([int(at[k])])]
+                least, _ = distance_to_failure(self._model, lone, case.rows[k], case.prices[k])
+                if least >= self._model.off_by.radius:
+                    values[0, k] = 0.0
+        found.offer(at, decisions, values)
+
+    def _listed(self, case: _Batch, quantifier: Quantifier) -> Array:
+        """The worst h of each listed decision: `(R, D)`."""
+        assert self._decisions is not None
+        values = case.prices @ self._decisions.T
+        worst: Array | None = None
+        shifts = np.stack([self._shift(case, k, quantifier) for k in range(len(case.rows))], axis=1)
+        number = 0
+        for multiple in self._model.multiples(quantifier):
+            for end in case.ends:
+                level = (end * case.prices).sum(axis=1, keepdims=True)
+                excess = multiple * values + level + shifts[number]
+                worst = excess if worst is None else np.maximum(worst, excess)
+                number += 1
+        assert worst is not None
+        return worst
+
+    def _shift(self, case: _Batch, k: int, quantifier: Quantifier) -> Array:
+        """What each decision may add in a row's inequalities: `(C, D)`."""
+        key = case.rows[k], quantifier
+        if key in self._shifts:
+            return self._shifts[key]
+        assert self._decisions is not None
+        parts = [
+            self._model.spreading(multiple * self._spread + self._model.spread(end[k : k + 1]))
+            for multiple in self._model.multiples(quantifier)
+            for end in case.ends
+        ]
+        shift = np.stack(parts)
+        if quantifier is Quantifier.EVERY and case.skips_own:
+            shift[:, (self._decisions == case.pivot[k]).all(axis=1)] = -np.inf
+        if (len(self._shifts) + 1) * shift.size <= _KEPT:
+            self._shifts[key] = shift
+        return shift
+
+
+class _Batch:
+    """Some rows at some prices, under one predictor."""
+
+    def __init__(self, model: AffineTask, rules: Rules, rows: list[int], prices: Array) -> None:
+        self.model, self.rules, self.rows, self.prices = model, rules, rows, prices
+        #: What is added to the multiples of y, `(E, R, m)`.
+        self.ends: Array = np.stack([model.ends(row) for row in rows], axis=1)
+        self.skips_own = rules.criterion.contrasts and rules.margin > 0
+
+    @property
+    def pivot(self) -> Array:
+        """The decisions that a margin is about, `(R, m)`."""
+        pivot: Array = self.model.pivot[self.rows]
+        return pivot
+
+    def row(self, k: int, count: int) -> _Batch:
+        """One of the rows, so many times."""
+        prices = np.repeat(self.prices[k : k + 1], count, axis=0)
+        return _Batch(self.model, self.rules, [self.rows[k]] * count, prices)
+
+    def values(self, quantifier: Quantifier, decisions: Array) -> Array:
+        """Of the worst inequality of a decision of each row: h, its size and rounding, `(3, R)`."""
+        multiples = np.array(self.model.multiples(quantifier))[:, None, None, None]
+        directions = (multiples * decisions + self.ends).reshape(-1, *decisions.shape)  # (C, R, m)
+        flat = directions.reshape(-1, decisions.shape[1])
+        shift = self.model.shift(flat).reshape(directions.shape[:2])
+        largest = np.abs(self.prices).max(axis=1, initial=0.0)
+        weight = np.abs(directions)
         parts = np.stack(
             [
-                directions @ self.prices + shift,
-                np.abs(directions) @ np.abs(self.prices) + shift,
-                self.rules.rounding * self.largest * np.abs(directions).sum(axis=1),
+                (directions * self.prices).sum(axis=2) + shift,
+                (weight * np.abs(self.prices)).sum(axis=2) + shift,
+                self.rules.rounding * largest * weight.sum(axis=2),
             ]
-        ).reshape(3, len(decisions), -1)
-        worst = parts[0].argmax(axis=1)[None, :, None]
-        values: Array = np.take_along_axis(parts, worst, axis=2)[:, :, 0]
-        return values[0], values[1], values[2]
-
-    def _offer(self, found: _Row, quantifier: Quantifier, decisions: Array) -> None:
-        if not len(decisions):
-            return
-        values = self._values(quantifier, decisions)
-        k = int(values[0].argmax())
-        excess, size, rounding = (float(part[k]) for part in values)
-        found.offer(decisions[k], excess, size, rounding)
-
-    def _attack(self, found: _Row, quantifier: Quantifier) -> bool:
-        """Solve in contexts of the ball; return whether these were all its corners."""
-        off_by = self.model.off_by
-        assert off_by is not None
-        moving = np.flatnonzero(off_by.units)
-        unit = np.eye(len(off_by.units))[moving]
-        complete = isinstance(self.model.noise, Taxicab) and 2 * len(moving) <= _CORNERS
-        if not complete:
-            draws = np.random.default_rng(0).standard_normal((_TRIED // 2, len(off_by.units)))
-            unit = np.concatenate([unit[: _TRIED // 2], self.model.noise.steepest(draws)])
-        starts = off_by.radius * np.concatenate([unit, -unit])
-        done = self._solve_at(found, quantifier, starts)
-        for _ in range(_ROUNDS):
-            before = found.excess
-            normals = self.model.spread(
-                self.model.directions(self.row, quantifier, found.decision[None])
-            )
-            worst = off_by.radius * self.model.noise.steepest(normals)
-            done &= self._solve_at(found, quantifier, worst)
-            if found.excess <= before:
-                break
-        return complete and done
-
-    def _solve_at(self, found: _Row, quantifier: Quantifier, off: Array) -> bool:
-        """Offer what is best in contexts that are off, `(K, p)`; return whether all were solved."""
-        slopes = self.model.spread(np.eye(len(self.prices)))
-        there = torch.from_numpy(self.prices + off @ slopes.T)
-        rules = self.rules[torch.zeros(len(there), dtype=torch.long)]
-        rival = rules.rival(there)
-        if rival.failures:  # no decision is the best there, the one asked for included
-            found.excess = np.inf
-            return False
-        self._offer(found, quantifier, np.unique(rival.decisions.numpy(), axis=0))
-        return rival.shortfall is None
-
-    def _small_parts(self, found: _Row) -> bool:
-        """Whether no decision breaks the criterion even if all parts of its shift add up.
-
-        `|S' d|_dual <= sum_j |d_j| |S_j|_dual`, which is linear in a binary decision: one solve for
-        each inequality.
-        """
-        problem, off_by = self.rules.problem, self.model.off_by
-        if not problem.binary or off_by is None:
-            return False
-        parts = off_by.radius * self.model.noise.dual(self.model.spread(np.eye(len(self.prices))))
-        for multiple in self.model.multiples(Quantifier.EVERY):
-            for end in self.model.ends(self.row):
-                added = (np.abs(multiple + end) - np.abs(end)) * parts
-                turned = torch.from_numpy(-multiple * self.prices - added)[None]
-                solved = self.rules.optimum(turned)
-                if solved.failures or solved.shortfall is not None:
-                    return False
-                solved = self.rules.criterion.rival(problem, turned, solved, self.rules.margin)
-                if solved.failures:
-                    return False
-                worst = float(
-                    end @ self.prices + np.abs(end) @ parts - turned[0] @ solved.decisions[0]
-                )
-                if worst > found.rounding + TOLERANCE * found.size:
-                    return False
-        return True
+        )
+        worst = parts[0].argmax(axis=0)[None, None]
+        values: Array = np.take_along_axis(parts, worst, axis=1)[:, 0]
+        return values

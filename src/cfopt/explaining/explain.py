@@ -9,9 +9,11 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cfopt._typing import Array
 from cfopt.engine.encoding import encode
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
@@ -34,7 +36,7 @@ from cfopt.question.quantifier import Quantifier
 from cfopt.question.robustness import Robustness
 from cfopt.result.explanation import Explanation
 from cfopt.result.outcomes import RowOutcomes
-from cfopt.result.radius import with_radius
+from cfopt.result.radius import quick_radii
 from cfopt.result.settle import settle, settle_at_start
 from cfopt.search import (
     Auto,
@@ -94,9 +96,10 @@ def explain(
             search over trees compiles, once for a machine, comes on top.
         robust: what answers have to stand up to: `Ball(0.1)`, every context within 0.1 of the
             answer; `Models([...])`, each of several predictors; or both, in a list.
-        options: how many answers to each context, at most, that differ in kind: they leave
-            different features as they are or, among codes and images, are a distance apart. With
-            more than one, `Explanation.options` has them, the best first.
+        options: how many answers to each context, at most, that differ in kind: other
+            plans take over (`Epsilon`), they leave different features as they are or, among codes
+            and images, are a distance apart. With more than one, `Explanation.options` has them,
+            the best first.
         prices: `Prices()` asks besides what the costs themselves would have had to be; the answer
             is `e.prices`.
         on_progress: called with each report of the search.
@@ -164,6 +167,8 @@ def answer(
         settle_at_start(outcomes, task)
         limit = math.inf if question.time_limit is None else float(question.time_limit)
 
+        met: dict[int, Array] = {}
+
         def work(outcomes: RowOutcomes, task: Task) -> Explanation:
             open_rows = outcomes.open_rows()
             if len(open_rows):
@@ -174,20 +179,29 @@ def answer(
                 using = _with_reference(using, known, part)
                 points = _run(using, part.until(began + limit), open_rows, on_progress)
                 settle(outcomes, part, open_rows, points, _unproved(part))
+                met.update(_decisions(points, open_rows))
             return outcomes.close(task, question)
 
         def again(other: Task, rows: Tensor) -> Explanation:
-            return work(outcomes.anew(rows), other)[rows]
+            none = np.empty((0, pipeline.problem.num_columns))
+            known = tuple(met.get(row, none) for row in range(len(other)))
+            return work(outcomes.anew(rows), replace(other, known=known))[rows]
 
         e = work(outcomes, task)
         if question.options > 1:
             e = with_options(e, task, question.options, again)
     pipeline.problem.remember(outcomes.decisions.numpy())
-    if question.robust is not None:
-        e = with_radius(e, pipeline)
+    e = _with_radii(e, pipeline)
     if question.prices is None:
         return e
     return replace(e, prices=_prices(e, pipeline.problem, question.prices))
+
+
+def _decisions(points: Points, rows: Tensor) -> dict[int, Array]:
+    """The decisions that the proofs of rows are about, by the rows' numbers outside."""
+    given = zip(points.rows.tolist(), points.certificates, strict=False)
+    found = {int(rows[row]): proof.decisions() for row, proof in given if proof is not None}
+    return {row: np.stack(decisions) for row, decisions in found.items() if decisions}
 
 
 def _seconds_to_compile(pipeline: Pipeline, question: Question) -> float:
@@ -200,6 +214,23 @@ def _seconds_to_compile(pipeline: Pipeline, question: Question) -> float:
     start = time.monotonic()
     warm_up()
     return time.monotonic() - start
+
+
+def _with_radii(e: Explanation, pipeline: Pipeline) -> Explanation:
+    """With how far each option may be off, if that is quick; else it is measured when asked for."""
+    every = e.every_option()
+    found, before = quick_radii(every, pipeline), 0
+    if e.options is None:
+        return replace(e, radii=found, pipeline=pipeline)
+    options, first = [], []
+    for one in e.options:
+        numbers = torch.arange(before, before + len(one))
+        part = None if found is None else found[numbers]
+        options.append(replace(one, radii=part, pipeline=pipeline))
+        first.append(before)
+        before += len(one)
+    own = None if found is None else found[torch.tensor(first)]
+    return replace(e, radii=own, pipeline=pipeline, options=tuple(options))
 
 
 def _prices(e: Explanation, problem: Problem, prices: Prices) -> Explanation:

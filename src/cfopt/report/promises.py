@@ -9,13 +9,17 @@ from cfopt.names import counted
 from cfopt.report.changes import Move
 from cfopt.result.explanation import Explanation
 from cfopt.result.status import Status
+from cfopt.result.wording import radius_words
+
+#: A radius below this is none.
+_NOTHING = 1e-6
 
 
 def promises(e: Explanation, moves: list[Move]) -> list[str]:
-    """How few changes there are, and what the answer stands up to; none of what was not asked."""
+    """How few changes there are, what the answer stands up to, and how far it may be off."""
     if not e.status[0].is_valid:
         return []
-    return [*_few(e, moves), *_robust(e)]
+    return [*_few(e, moves), *_robust(e), *room(e)]
 
 
 def _few(e: Explanation, moves: list[Move]) -> list[str]:
@@ -31,6 +35,14 @@ def _robust(e: Explanation) -> list[str]:
         return []
     proved = "" if _proved(e) else " That was searched for exceptions, which is no proof."
     return [f"It stays right if things turn out a little otherwise: {robust.words}.{proved}"]
+
+
+def room(e: Explanation) -> list[str]:
+    """How far the context may be off, where that was measured; nothing of answers on a boundary."""
+    if e.radii is None or not float(e.radius[0]) > _NOTHING:
+        return []
+    words = radius_words(float(e.radius[0]), e.radius_kind[0])
+    return [words] if words else []
 
 
 def _proved(e: Explanation) -> bool:

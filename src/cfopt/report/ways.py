@@ -10,8 +10,10 @@ from cfopt.names import join_words
 from cfopt.problems.sense import Sense
 from cfopt.report import sentences
 from cfopt.report.changes import Change, Changes, changes_of, feature_moves
+from cfopt.report.promises import room
 from cfopt.result.explanation import Explanation
 from cfopt.result.nearness import measured
+from cfopt.result.wording import ANOTHER_PLAN
 
 _Words: TypeAlias = Callable[[Explanation, Changes], str]
 _Said: TypeAlias = Callable[[Change], str]
@@ -58,7 +60,10 @@ def _option(one: Explanation, number: int) -> Way:
         "Proved to be the nearest one that leaves some main feature of each option before it as "
         "it is."
     )
-    return replace(way, proof=(nearest,) if bool(one.optimal[0]) else ())
+    if one.message[0].startswith(ANOTHER_PLAN):
+        nearest = "Proved to be the nearest one in which none of the plans before it takes over."
+    proof = (nearest,) if bool(one.optimal[0]) else ()
+    return replace(way, proof=(*proof, *room(one)))
 
 
 def _way(one: Explanation, name: str, words: _Words) -> Way:

@@ -17,12 +17,13 @@ from cfopt._batch import ROWS, Batch
 from cfopt.engine.latent import Codes, norms
 from cfopt.errors import InputError
 from cfopt.exact.certificate import Clash
-from cfopt.pipeline import Columns
+from cfopt.pipeline import Columns, Pipeline
 from cfopt.problems.base import Problem
 from cfopt.problems.sense import Sense
 from cfopt.question import Criterion, Question
 from cfopt.question.features import Features
 from cfopt.question.plausibility import KAPPA, in_thick_sphere
+from cfopt.result.radii import Radii
 from cfopt.result.remedy import Remedy
 from cfopt.result.status import Status
 
@@ -73,8 +74,9 @@ class Explanation(Batch):
         columns: the columns of a DataFrame that contexts stand for, if they do.
         options: for each row its options, the best first, as an explanation with a row for each;
             the first is the row itself. None if only one was asked for.
-        radius: how far x may be off before the criterion stops holding, `(B,)`, and `radius_kind`,
-            "exact", "at least" or "at most", for each row; None until `cfopt.with_radius` says so.
+        radii: how far x may be off, as far as that has been measured; read it as `radius`.
+        pipeline: the pipeline that was explained, of which `radius` asks what it does not know yet;
+            not kept in JSON.
         prices: the same question about the costs instead of the contexts, if it was asked: its
             features are the entries of the costs.
         remedy: what would help rows that limits make impossible; empty unless `cfopt.remedies` was
@@ -107,10 +109,10 @@ class Explanation(Batch):
     latent: Codes | None = field(default=None, metadata=ROWS)
     columns: Columns | None = None
     options: tuple[Explanation, ...] | None = field(default=None, metadata=ROWS)
-    radius: Tensor | None = field(default=None, metadata=ROWS)
-    radius_kind: tuple[str, ...] = field(default=(), metadata=ROWS)
+    radii: Radii | None = field(default=None, metadata=ROWS)
     prices: Explanation | None = field(default=None, metadata=ROWS)
     remedy: tuple[Remedy | None, ...] = field(default=(), metadata=ROWS)
+    pipeline: Pipeline | None = None
 
     def __len__(self) -> int:
         return len(self.x0)
@@ -127,7 +129,9 @@ class Explanation(Batch):
     def concat(cls, parts: Sequence[Self]) -> Self:
         """The rows of several answers to one question; traces only if all of them have some."""
         traced = all(part.traces or not len(part) for part in parts)
-        return super().concat(parts if traced else [replace(part, traces=()) for part in parts])
+        parts = parts if traced else [replace(part, traces=()) for part in parts]
+        measured = all(part.radii is not None for part in parts)
+        return super().concat(parts if measured else [replace(part, radii=None) for part in parts])
 
     @property
     def criterion(self) -> Criterion:
@@ -169,6 +173,36 @@ class Explanation(Batch):
         """The Euclidean distance of each row, `(B,)`; NaN for rejected rows."""
         distance = (self.x - self.x0).flatten(1).norm(dim=1)
         return torch.where(self.loss.isnan(), torch.nan, distance)
+
+    @property
+    def radius(self) -> Tensor:
+        """How far x may be off before the criterion stops holding, any margin apart, `(B,)`.
+
+        The Euclidean distance, in units of the features' scales; `radius_kind` says how it is
+        known. The nearest answers lie on a boundary, so that theirs is 0; ask for a margin or for a
+        ball to get others. NaN for rows without a valid answer, or where nothing is known.
+
+        Behind affine predictors whose decisions can be listed it comes with the explanation.
+        Elsewhere it is measured when it is first asked for, which takes solves and, behind other
+        predictors, many predictions.
+        """
+        return self._measured().length
+
+    @property
+    def radius_kind(self) -> tuple[str, ...]:
+        """How each radius is known: "exact", "at least", "at most", or "" where it is not."""
+        return self._measured().kind
+
+    def _measured(self) -> Radii:
+        if self.radii is None:
+            unknown = Radii(torch.full_like(self.loss, torch.nan), ("",) * len(self))
+            if self.pipeline is not None:
+                from cfopt.result.radius import radii
+
+                unknown = radii(self, self.pipeline)
+            object.__setattr__(self, "radii", unknown)
+        assert self.radii is not None
+        return self.radii
 
     @property
     def z(self) -> Tensor | None:
@@ -260,7 +294,7 @@ class Explanation(Batch):
             "method": list(self.method),
             "message": list(self.message),
         }
-        if self.radius is not None:
+        if self.radii is not None:
             columns["radius"] = self.radius.tolist()
             columns["radius kind"] = list(self.radius_kind)
         if self.latent is not None:
@@ -289,7 +323,7 @@ class Explanation(Batch):
         return plot_explanation(self, path)
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """Everything but traces and problem as JSON, without NaN; written to `path` if given."""
+        """Everything but traces, problem and pipeline as JSON; written to `path` if given."""
         from cfopt.result.json import to_dict
 
         text = json.dumps(to_dict(self), allow_nan=False)

@@ -32,6 +32,7 @@ from cfopt.result.json_question import (
     plain,
     tensor,
 )
+from cfopt.result.radii import Radii
 from cfopt.result.remedy import Remedy
 from cfopt.result.status import Status
 
@@ -77,7 +78,7 @@ def to_dict(explanation: Explanation) -> dict[str, Any]:
         | {name: list(values.shape[1:]) for name, values in asked.items()},
         "rows": rows,
         "prices": None if e.prices is None else to_dict(e.prices),
-        "radius": None if e.radius is None else _radius_to_list(e.radius, e.radius_kind),
+        "radius": None if e.radii is None else _radii_to_list(e.radii),
         "latent": None if e.latent is None else _latent_to_dict(e.latent),
         "options": None if e.options is None else [to_dict(one) for one in e.options],
         "remedy": [_remedy_to_dict(one) for one in e.remedy],
@@ -127,28 +128,28 @@ def from_dict(content: Any, problem: Problem | None = None) -> Explanation:
             columns=None if columns is None else Columns.from_dict(columns),
             options=None if options is None else tuple(from_dict(one, problem) for one in options),
             prices=prices,
-            **_radius(content.get("radius"), dtype),
+            radii=_radii(content.get("radius"), dtype),
             remedy=tuple(_remedy(one, problem) for one in content.get("remedy", ())),
         )
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise InputError(f"The explanation is damaged: {type(error).__name__} {error}.") from error
 
 
-def _radius_to_list(radius: Tensor, kinds: tuple[str, ...]) -> list[dict[str, Any]]:
+def _radii_to_list(radii: Radii) -> list[dict[str, Any]]:
     """A length, None if there is no end to it, and how it is known; None for rows without one."""
-    pairs = zip(radius.tolist(), kinds, strict=True)
+    pairs = zip(radii.length.tolist(), radii.kind, strict=True)
     return [{"length": finite(length), "kind": kind} for length, kind in pairs]
 
 
-def _radius(content: list[Any] | None, dtype: torch.dtype) -> dict[str, Any]:
-    """What `_radius_to_list` described: a row of a kind, but without a length, has no end."""
+def _radii(content: list[Any] | None, dtype: torch.dtype) -> Radii | None:
+    """What `_radii_to_list` described: a row of a kind, but without a length, has no end."""
     if content is None:
-        return {}
+        return None
     kinds = tuple(row["kind"] for row in content)
     lengths = [
         math.inf if row["length"] is None and row["kind"] else row["length"] for row in content
     ]
-    return {"radius": tensor(lengths, dtype), "radius_kind": kinds}
+    return Radii(tensor(lengths, dtype), kinds)
 
 
 def _asked_prices(found: Explanation) -> Prices:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cfopt import registry
 from cfopt.errors import InputError
-from cfopt.problems.foil import foil_of
+from cfopt.problems.foil_text import foil_of
 from cfopt.question import Criterion
 from cfopt.question.features import Features, LinearLimit
 

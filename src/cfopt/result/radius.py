@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 
 import numpy as np
 import torch
@@ -16,158 +15,97 @@ from cfopt.engine.rules import TOLERANCE, Rules
 from cfopt.engine.space import Space
 from cfopt.engine.task import Task
 from cfopt.engine.variation import OffBy, Variation
+from cfopt.errors import InputError
+from cfopt.exact.affine_radius import AffineRadius
 from cfopt.exact.affine_task import AffineTask
-from cfopt.exact.failure import distance_to_failure
 from cfopt.exact.geometry import Euclidean
 from cfopt.pipeline import Pipeline
 from cfopt.question.ball import Ball
 from cfopt.question.proximity import L2
-from cfopt.question.quantifier import Quantifier
 from cfopt.result.explanation import Explanation
+from cfopt.result.radii import Radii, RadiusKind
 
-#: The most decisions that are listed, and how often a bound is improved by another decision.
-_LISTED, _ROUNDS = 100_000, 50
 #: The radii in which exceptions are looked for, and how often the way to one is halved.
 _RADII, _HALVINGS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0), 20
 
 
-class RadiusKind(StrEnum):
-    """What is known about a radius."""
+def radii(e: Explanation, pipeline: Pipeline) -> Radii:
+    """How far each x may be off: the nearest context in which the criterion does not hold.
 
-    EXACT = "exact"
-    AT_LEAST = "at least"
-    AT_MOST = "at most"
-    UNKNOWN = ""
-
-
-def with_radius(explanation: Explanation, pipeline: Pipeline) -> Explanation:
-    """The same explanation with `radius`, how far x may be off, and `radius_kind`, how it is known.
-
-    The Euclidean distance, in units of the features' scales, of the nearest context in which the
-    criterion, any margin apart, does not hold; which features may be off is said in `Ball`. Behind
-    an affine predictor it is the least `-h / |S' d|` over all decisions: exact if they can be
-    listed, or if the criterion asks for some decision; otherwise a proved lower bound for binary
-    decisions. Else it is an upper bound: the distance of an exception that was found.
-
-    The nearest answers lie on a boundary, so that their radius is 0; ask for a margin or for a ball
-    to get others. Rows without a valid answer have none: NaN.
+    The Euclidean distance, in units of the features' scales, any margin apart; which features may
+    be off is said in `Ball`. Behind an affine predictor as `AffineRadius` says, for a wish of the
+    plan that it comes down to, which is a lower bound. Else it is an upper bound: the distance of
+    an exception that was found. Rows without a valid answer have none: NaN.
 
     Arguments:
-        explanation: the answers.
+        e: the answers.
         pipeline: the one that was explained.
     """
-    e = explanation
-    radius = torch.full((len(e),), torch.nan, dtype=torch.float64)
-    kinds = [RadiusKind.UNKNOWN] * len(e)
+    rows = e.valid.nonzero().flatten()
+    with torch.inference_mode(False), torch.no_grad(), pipeline.eval_mode():
+        now = pipeline.deployed(e.x[rows]) if len(rows) else e.costs[rows]
+    if not torch.allclose(now.to(e.costs), e.costs[rows], rtol=1e-3, atol=1e-6):
+        raise InputError(
+            "The radius needs the predictor that was explained, which predicts other costs by now. "
+            "Explain again."
+        )
+    return _measured(e, pipeline, all_costs=True) or _nothing(e)
+
+
+def quick_radii(e: Explanation, pipeline: Pipeline) -> Radii | None:
+    """The same where it takes few solves for all rows together: behind affine predictors."""
+    return _measured(e, pipeline, all_costs=False)
+
+
+def _nothing(e: Explanation) -> Radii:
+    unknown = torch.full((len(e),), torch.nan, dtype=e.x.dtype, device=e.x.device)
+    return Radii(unknown, (str(RadiusKind.UNKNOWN),) * len(e))
+
+
+def _measured(e: Explanation, pipeline: Pipeline, all_costs: bool) -> Radii | None:
     rows = e.valid.nonzero().flatten().cpu()
-    if len(rows):
-        with torch.inference_mode(False), pipeline.eval_mode():
-            found = _radii(e, pipeline, rows)
-        for row, (length, kind) in zip(rows.tolist(), found, strict=True):
-            radius[row], kinds[row] = length, kind
-    return replace(e, radius=radius.to(e.x), radius_kind=tuple(str(kind) for kind in kinds))
+    if not len(rows):
+        return _nothing(e)
+    with torch.inference_mode(False), pipeline.eval_mode():
+        found = _of_rows(e[rows], pipeline, all_costs)
+    if found is None:
+        return None
+    length = torch.full((len(e),), torch.nan, dtype=torch.float64)
+    kinds = [str(RadiusKind.UNKNOWN)] * len(e)
+    for row, (one, kind) in zip(rows.tolist(), found, strict=True):
+        length[row], kinds[row] = one, str(kind)
+    return Radii(length.to(e.x), tuple(kinds))
 
 
-def _radii(e: Explanation, pipeline: Pipeline, rows: Tensor) -> list[tuple[float, RadiusKind]]:
-    part, problem = e[rows], pipeline.problem
+def _of_rows(
+    part: Explanation, pipeline: Pipeline, all_costs: bool
+) -> list[tuple[float, RadiusKind]] | None:
+    """Of rows that are all valid; None where that is not quick, and is to be."""
+    problem = pipeline.problem
     size = problem.prices(part.costs_before).abs().amax(1)
     rules = Rules(problem, part.factual, part.criterion, 0.0, size, None, part.x.dtype)
-    units = Ball(1.0).units(e.features, part.x[0].numel())
+    units = Ball(1.0).units(part.features, part.x[0].numel())
     variation = Variation(OffBy(1.0, L2(), units))
     task = Task(rules, Space(part.x, L2()), pipeline.predictor, variation=variation)
-    if not AffineTask.refusal(task):
-        model, host = AffineTask(task), task.rules.on_host()
+    wish = rules.wish is not None
+    about = replace(task, rules=rules.about(part.wanted)) if wish else task
+    if not AffineTask.refusal(about):
+        if not all_costs and not AffineRadius.is_quick(about.rules):
+            return None
+        model, host = AffineTask(about), about.rules.on_host()
         with torch.no_grad():
             prices = host.turned(pipeline.deployed(part.x).to("cpu", torch.float64)).numpy()
+        length, exact = AffineRadius(model, host, prices).measured()
+        sure = RadiusKind.AT_LEAST if wish else RadiusKind.EXACT
         return [
-            _AffineRow(model, host[torch.tensor([row])], row, prices[row]).radius()
-            for row in range(len(part))
+            (float("nan"), RadiusKind.UNKNOWN)
+            if np.isnan(one)
+            else (float(one), sure if known else RadiusKind.AT_LEAST)
+            for one, known in zip(length, exact, strict=True)
         ]
-    differentiable = _differentiable(task)
-    return _by_attack(replace(task, differentiable=differentiable), part.x, units)
-
-
-class _AffineRow:
-    """One row behind an affine predictor.
-
-    Arguments:
-        model: the task, in which contexts may be off by 1.
-        rules: those of the row alone.
-        row: its number in the model.
-        prices: its prices, `(m,)`.
-    """
-
-    def __init__(self, model: AffineTask, rules: Rules, row: int, prices: Array) -> None:
-        self.model, self.rules, self.row, self.prices = model, rules, row, prices
-
-    def radius(self) -> tuple[float, RadiusKind]:
-        """The least over all inequalities, and how it is known."""
-        found = [(np.inf, RadiusKind.EXACT)]
-        if self.model.multiples(Quantifier.GIVEN):
-            found.append((self._least(Quantifier.GIVEN, self._factual), RadiusKind.EXACT))
-        if self.model.multiples(Quantifier.EVERY):
-            found.append(self._of_every())
-        if self.model.multiples(Quantifier.SOME):
-            length, sure = distance_to_failure(self.model, self.rules, self.row, self.prices)
-            found.append((length, RadiusKind.EXACT if sure else RadiusKind.AT_LEAST))
-        kinds = {kind for _, kind in found}
-        least = min(length for length, _ in found)
-        if RadiusKind.UNKNOWN in kinds or {RadiusKind.AT_LEAST, RadiusKind.AT_MOST} <= kinds:
-            return np.nan, RadiusKind.UNKNOWN
-        return least, (kinds - {RadiusKind.EXACT} or {RadiusKind.EXACT}).pop()
-
-    @property
-    def _factual(self) -> Array:
-        factual: Array = self.rules.factual.numpy()
-        return factual
-
-    def _ratios(self, quantifier: Quantifier, decisions: Array) -> Array:
-        """How far it is to the nearest exception of each decision: `(K, m) -> (K,)`."""
-        directions = self.model.directions(self.row, quantifier, decisions)
-        steepness = self.model.shift(directions)
-        slack = np.maximum(-directions @ self.prices, 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(steepness > 0, slack / steepness, np.inf)
-        least: Array = ratio.reshape(len(decisions), -1).min(axis=1)
-        return least
-
-    def _least(self, quantifier: Quantifier, decisions: Array) -> float:
-        return float(self._ratios(quantifier, decisions).min(initial=np.inf))
-
-    def _of_every(self) -> tuple[float, RadiusKind]:
-        listed = self.rules.problem.decisions(_LISTED)
-        if listed is not None:
-            return self._least(Quantifier.EVERY, listed.numpy()), RadiusKind.EXACT
-        if self.rules.problem.binary:
-            return self._by_parts()
-        return np.nan, RadiusKind.UNKNOWN
-
-    def _by_parts(self) -> tuple[float, RadiusKind]:
-        """A lower bound: the least `-h / s`, where `s = sum_j |d_j| |S_j|` is at least `|S' d|`.
-
-        Both are linear in a binary decision, so that the solver finds the decision with the largest
-        `h + r s`; r is lowered to its ratio until none is above 0 (Dinkelbach).
-        """
-        parts = Euclidean().dual(self.model.spread(np.eye(len(self.prices))))
-        least = np.inf
-        for multiple in self.model.multiples(Quantifier.EVERY):
-            for end in self.model.ends(self.row):
-                added = (np.abs(multiple + end) - np.abs(end)) * parts
-                radius = 1e6
-                for _ in range(_ROUNDS):
-                    turned = torch.from_numpy(-multiple * self.prices - radius * added)[None]
-                    solved = self.rules.optimum(turned)
-                    if solved.failures or solved.shortfall is not None:
-                        return np.nan, RadiusKind.UNKNOWN
-                    direction = multiple * solved.decisions[0].numpy() + end
-                    h, s = float(direction @ self.prices), float(np.abs(direction) @ parts)
-                    if s == 0 or h + radius * s <= TOLERANCE * radius * s:
-                        break
-                    radius = max(0.0, -h / s)
-                else:
-                    return np.nan, RadiusKind.UNKNOWN
-                least = min(least, radius)
-        return (1 - 2 * TOLERANCE) * least, RadiusKind.AT_LEAST
+    if not all_costs:
+        return None
+    return _by_attack(replace(task, differentiable=_differentiable(task)), part.x, units)
 
 
 def _by_attack(task: Task, x: Tensor, units: Array) -> list[tuple[float, RadiusKind]]:

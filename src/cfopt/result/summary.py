@@ -16,7 +16,7 @@ _SHOWN = 6
 def summary(e: Explanation) -> str:
     """What was asked, how it ended, what changed."""
     lines = _of_row(e) if len(e) == 1 else _of_batch(e)
-    if e.radius is not None and len(e) == 1 and e.valid[0]:
+    if e.radii is not None and len(e) == 1 and e.valid[0]:
         lines += [words] if (words := radius_words(float(e.radius[0]), e.radius_kind[0])) else []
     if e.prices is not None and len(e) == 1:
         lines += _of_prices(e.prices)

@@ -54,6 +54,10 @@ def resolved(problem: Problem, criterion: Criterion, plan: Tensor) -> str:
     return f"; the plan would be {problem.describe(plan.double().cpu().numpy())}"
 
 
+#: What precedes the message of an option that another plan makes valid.
+ANOTHER_PLAN = "another plan takes over"
+
+
 def radius_words(radius: float, kind: str) -> str:
     """How far a context may be off, in a sentence; "" if nothing is known."""
     if not kind or math.isnan(radius):

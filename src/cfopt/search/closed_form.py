@@ -10,11 +10,13 @@ import numpy as np
 import torch
 
 from cfopt import registry
+from cfopt._typing import Array
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.certificate import Cut, CutProof
 from cfopt.exact.geometry import Leaf
+from cfopt.question.proximity import L2
 from cfopt.question.quantifier import Quantifier
 from cfopt.search.base import Search
 from cfopt.search.cutting_plane import CuttingPlane
@@ -28,8 +30,9 @@ class ClosedForm(Search):
         u = -max(0, v) g / |g|^2,   v = <theta0, d>,   g = V' d,   d = y_alt - y0
 
     for the Euclidean distance; for L1 the one feature with the largest |g| moves, for LInf all move
-    alike. Where x has limits, a margin is asked for, or there are several predictors, it is a small
-    quadratic or linear program instead.
+    alike. Where few features may change, those of the largest |g| do. Where x has other limits, a
+    margin is asked for, or there are several predictors, it is a small quadratic or linear program
+    instead.
     """
 
     counts_changes: ClassVar[bool] = True
@@ -46,13 +49,37 @@ class ClosedForm(Search):
         """All rows in one step."""
         self.check(task)
         several = task.variation is not None and task.variation.predictors
-        if task.space.domain is not None or task.rules.margin > 0 or several:
+        if not _only_counted(task) or task.rules.margin > 0 or several:
             for progress in CuttingPlane().steps(task):
                 done = progress.finished
                 named = done and replace(done, methods=("closed form",) * len(done))
                 yield replace(progress, finished=named)
             return
         yield Progress(1, 0, len(task), _project(task))
+
+
+def _only_counted(task: Task) -> bool:
+    """Whether nothing limits x but which features may change together, and these can be listed."""
+    domain = task.space.domain
+    if domain is None:
+        return True
+    free = bool((domain.lower == -torch.inf).all() and (domain.upper == torch.inf).all())
+    if not free or domain.discrete or len(domain.sums()[0]) or type(task.space.proximity) is not L2:
+        return False
+    model = AffineTask(task)
+    supports = [model.support(row) for row in range(len(task))]
+    return all(one is None or one.cases is not None for one in supports)
+
+
+def _moving(model: AffineTask, normals: Array) -> Array:
+    """Which entries change, 1 for each: those of the best case of each row, `(B, p) -> (B, p)`."""
+    moving: Array = np.ones_like(normals)
+    for row, normal in enumerate(normals):
+        support = model.support(row)
+        if support is not None:
+            assert support.cases is not None  # as `_only_counted` has made sure
+            moving[row] = support.cases[int((support.cases @ np.square(normal)).argmax())]
+    return moving
 
 
 def _project(task: Task) -> Points:
@@ -65,12 +92,13 @@ def _project(task: Task) -> Points:
         for name in ("normals", "limits", "rounding")
     )
     excess = np.where(limits < 0, rounding - limits, 0.0)
+    normals = normals * _moving(model, normals)
     norm, steepness = model.norm, model.norm.dual(normals)
     reachable = (excess > 0) & (steepness > 0)
     distance = np.divide(excess, steepness, where=reachable, out=np.zeros_like(excess))
     change = -distance[:, None] * norm.steepest(normals)
     # What the cost grows by where the limit of the half-space, whose normal has length 1, moves.
-    length = np.linalg.norm(normals, axis=1)
+    length = np.concatenate([np.linalg.norm(one.normals, axis=1) for one in found])
     slope = np.divide(length, steepness, where=reachable, out=np.zeros_like(excess))
     slope *= norm.power * distance ** (norm.power - 1)
     unreachable = np.where(excess > 0, 1.0, 0.0)  # a half-space that nothing can reach

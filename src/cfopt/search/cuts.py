@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Self
@@ -58,8 +59,8 @@ class CutRow:
     def relaxed(self, ease: float) -> CutRow:
         """The same cuts, each of which may be broken by a fraction of its terms at x0."""
         other = CutRow(self._model, self._row, self._deadline, ease)
-        for cut in self._cuts:
-            other.add(cut)
+        if self._cuts:
+            other.add_all(self._cuts)
         return other
 
     def resembles(self, cut: Cut) -> bool:
@@ -77,10 +78,15 @@ class CutRow:
 
     def add(self, cut: Cut) -> None:
         """Collect a cut."""
-        self._cuts.append(cut)
-        self._known.add(_key(cut))
-        directions = cut.directions(self._model, self._row)
-        self._master.add(self._model.cut(self._row, directions, self.ease))
+        self.add_all([cut])
+
+    def add_all(self, cuts: Sequence[Cut]) -> None:
+        """Collect cuts, all at once."""
+        self._cuts += cuts
+        self._known.update(_key(cut) for cut in cuts)
+        directions = [cut.directions(self._model, self._row) for cut in cuts]
+        every = directions[0] if len(cuts) == 1 else np.concatenate(directions)
+        self._master.add(self._model.cut(self._row, every, self.ease))
 
     def propose(self) -> Array | None:
         """A change that meets all cuts: in haste, where counting features takes time.
@@ -92,6 +98,10 @@ class CutRow:
             return self.solve()
         self.hasty = True
         return change
+
+    def holding(self, units: Sequence[int]) -> Array | None:
+        """The nearest change that meets all cuts and leaves some units as they are, if any."""
+        return self._master.holding(units)
 
     def conclude(self) -> None:
         """Let the next change be the nearest."""

@@ -17,7 +17,7 @@ from cfopt.engine.rules import TOLERANCE, Rules
 from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.certificate import Cut
-from cfopt.exact.worst_case import worst_case
+from cfopt.exact.worst_case import WorstCases
 from cfopt.names import counted
 from cfopt.problems.base import Solved, same_decision
 from cfopt.question.quantifier import Quantifier
@@ -35,6 +35,8 @@ _BEYOND = (1.0, 1.02, 1.1, 1.3, 1.7, 2.5, 4.0)
 _INSIDE = (0.0, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4)
 #: Prices that are this many times smaller than what they are sums of have lost as many digits.
 _CANCELLED = 4.0
+#: How many rows are handed over at once, which costs little more than one.
+_TOGETHER = 25
 
 
 @registry.searches.register
@@ -78,9 +80,16 @@ class CuttingPlane(Search):
         """Rounds of master and solver until every row is settled, or time is up."""
         self.check(task)
         run = _Run(task, task.rules.problem.deadline)
+        done: list[Points] = []
         for k in range(1, self.max_rounds + 1):
             finished = run.advance(k, last=task.late or k == self.max_rounds)
-            yield Progress(k, len(run.rows), len(task), finished)
+            done += [] if finished is None else [finished]
+            held = sum(len(part) for part in done)
+            if held < _TOGETHER and run.rows:
+                yield Progress(k, len(run.rows) + held, len(task))
+                continue
+            yield Progress(k, len(run.rows), len(task), Points.gather(done))
+            done = []
             if not run.rows:
                 return
 
@@ -90,7 +99,7 @@ class _Run:
 
     def __init__(self, task: Task, deadline: float) -> None:
         self.model, self.predict = AffineTask(task), task.pipeline.predict
-        self.varied = task.variation is not None
+        self.worst = None if task.variation is None else WorstCases(self.model)
         problem = task.rules.problem
         # While a solution within the gap still cuts, a proven optimum is not needed.
         exact = problem.exact() is problem
@@ -109,6 +118,17 @@ class _Run:
         for row, cuts in self.cuts.items():
             if not skipped[row]:
                 cuts.add(Cut(factual[row], self.kind))
+            if task.known and self.kind is Quantifier.EVERY:
+                self._begin_with(cuts, task.known[row], rules.pivot[row].numpy())
+
+    def _begin_with(self, cuts: CutRow, known: Array, pivot: Array) -> None:
+        """Let decisions be cuts that were worth one before; with a margin, not the plan itself."""
+        margin = self.model.rules.margin > 0
+        new = [Cut(one, self.kind) for one in known if not (margin and np.array_equal(one, pivot))]
+        new = [cut for cut in new if not cuts.knows(cut)]
+        if new:
+            cuts.add_all(new)
+        cuts.conclude()  # there is little left to collect in haste
 
     def advance(self, k: int, last: bool) -> Points | None:
         """Solve the masters, then ask the solver what they have missed."""
@@ -159,10 +179,11 @@ class _Run:
         To within what is worth a cut, and to within what counts as valid. Prices are those of each
         predictor, `(R, m)`.
         """
-        self.solves[rows] += int(rules.calls_solver)
-        if self.varied:
-            worst = worst_case(self.model, rules, rows, prices)
+        if self.worst is not None:
+            worst = self.worst.of(rules, rows, prices)
+            self.solves[rows] += int(worst.solved)
             return worst.rival, worst.holds(_WORTH_A_CUT), worst.holds(TOLERANCE / 2)
+        self.solves[rows] += int(rules.calls_solver)
         rival = rules.rival(prices[0])
         holds = rules.judge(prices[0], rival.decisions, _WORTH_A_CUT).holds
         good = rules.judge(prices[0], rival.decisions, TOLERANCE / 2, rival.shortfall).holds

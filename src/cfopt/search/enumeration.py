@@ -17,7 +17,7 @@ from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.certificate import AffineProof, Cut, CutProof, ListProof
-from cfopt.exact.worst_case import worst_case
+from cfopt.exact.worst_case import WorstCases
 from cfopt.question.quantifier import Quantifier
 from cfopt.search.base import Search, check_whole
 from cfopt.search.cuts import CutRow
@@ -84,10 +84,11 @@ class Enumeration(Search):
         """One row after the other, some of which are handed over together."""
         self.check(task)
         model = AffineTask(task)
+        worst = WorstCases(model) if model.varied else None
         deadline, total = task.rules.problem.deadline, len(task)
         done: list[Points] = []
         for row in range(total):
-            done.append(_Row(model, row, self.max_decisions).run(deadline))
+            done.append(_Row(model, worst, row, self.max_decisions).run(deadline))
             if len(done) < _TOGETHER and row + 1 < total:
                 yield Progress(row + 1, total - row - 1 + len(done), total)
             else:
@@ -98,14 +99,19 @@ class Enumeration(Search):
 class _Row:
     """One row: its decisions in the order of their bounds, and the best point so far."""
 
-    def __init__(self, model: AffineTask, row: int, limit: int) -> None:
+    def __init__(self, model: AffineTask, worst: WorstCases | None, row: int, limit: int) -> None:
         table = model.decision_table(limit)
         assert table is not None  # as `refusal` has made sure
         self.model, self.row, self.limit, self.table = model, row, limit, table
+        self.worst = worst
         self.u: Array = np.zeros(model.origin.shape[1])
         self.cost = np.inf
         self.deadline = np.inf
-        self.proofs: dict[int, CutProof] = {}
+        self.looked = 0
+        #: What each decision costs at least, `(D,)`.
+        self.bounds: Array = np.zeros(len(table))
+        #: Decisions whose own masters were solved.
+        self.branches: dict[int, CutRow] = {}
 
     def run(self, deadline: float) -> Points:
         """The closest point of all polyhedra, or the best until the deadline."""
@@ -115,22 +121,27 @@ class _Row:
             change = self._meet_every(root)
             if change is None:
                 return self._points(root.proof(), "" if root.infeasible else _UNSOLVED)
-            if self._holds(change):
+            if not len(self.model.passed_over(self.row)) and self._holds(change):
                 # Valid, and no change that meets what every decision must is smaller.
                 self.u, self.cost = change, self.model.norm(change)
                 return self._points(root.proof(), "")
         late = self._look(root, deadline)
         every = root.proof() if self.model.multiples(Quantifier.EVERY) else None
-        proof = ListProof(self.limit, every, {} if self.model.varied else self.proofs)
+        proof = ListProof(self.limit, every, {} if self.model.varied else self._proofs())
         nothing = self.cost == np.inf and not late
         infeasible = nothing and proof.bound(self.model, self.row) == np.inf
         unsolved = _NO_SINGLE_ONE if self.model.varied else _UNSOLVED
         note = "time was up" if late else unsolved if nothing and not infeasible else ""
         return self._points(replace(proof, infeasible=infeasible), note)
 
+    def _proofs(self) -> dict[int, CutProof]:
+        """Those of decisions that their half-spaces alone do not put far enough."""
+        far = self.bounds >= (1 - _GAP) * self.cost
+        return {k: branch.proof() for k, branch in self.branches.items() if not far[k]}
+
     def _look(self, root: CutRow, deadline: float) -> bool:
         """Look at decisions while they may be nearer; return whether time was up."""
-        bounds = self.table.bounds(self.row)
+        self.bounds = bounds = self.table.bounds(self.row)
         for k in bounds.argsort(kind="stable").tolist():
             if bounds[k] == np.inf or bounds[k] >= (1 - _GAP) * self.cost:
                 return False
@@ -138,11 +149,23 @@ class _Row:
                 return True
             branch = root.branch()
             branch.add(Cut(self.table.decisions[k], Quantifier.SOME))
-            change = self._meet_every(branch)
-            self.proofs[k] = branch.proof()
+            self.looked += 1
+            change = self._as_near(branch, k, float(bounds[k]))
+            if change is None:
+                change = self._meet_every(branch)
+                self.branches[k] = branch
             if change is not None and self.model.norm(change) < self.cost:
                 self.u, self.cost = change, self.model.norm(change)
         return False
+
+    def _as_near(self, branch: CutRow, k: int, bound: float) -> Array | None:
+        """A change that is as near as a decision's bound, which then proves it; or None."""
+        held = self.table.promising(self.row, k)
+        if not held or self.model.multiples(Quantifier.EVERY):
+            return None
+        change = branch.holding(held)
+        near = change is not None and bound >= (1 - _GAP) * self.model.norm(change)
+        return change if near else None
 
     def _meet_every(self, cuts: CutRow) -> Array | None:
         """The nearest change that meets the cuts and what every decision must."""
@@ -163,15 +186,15 @@ class _Row:
     def _holds(self, change: Array) -> bool:
         """Whether the whole criterion holds after a change."""
         rules = self.model.rules[torch.tensor([self.row])]
-        if self.model.varied:
+        if self.worst is not None:
             everywhere = [one.prices([self.row], change[None]) for one in self.model.models]
-            return bool(worst_case(self.model, rules, [self.row], everywhere).holds(TOLERANCE / 2))
+            return bool(self.worst.of(rules, [self.row], everywhere).holds(TOLERANCE / 2))
         prices = self.model.prices([self.row], change[None])
         return bool(rules.judge(prices, rules.optimum(prices).decisions, TOLERANCE / 2).holds)
 
     def _points(self, proof: AffineProof, note: str) -> Points:
         device = self.model.space.origin.device
-        looked = torch.tensor([max(1, len(self.proofs))], device=device)
+        looked = torch.tensor([max(1, self.looked)], device=device)
         return Points(
             rows=torch.tensor([self.row], device=device),
             x=self.model.contexts([self.row], self.u[None]),

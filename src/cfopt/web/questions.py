@@ -11,7 +11,7 @@ from cfopt import registry
 from cfopt.app.schema import settings_of
 from cfopt.errors import InputError
 from cfopt.problems import Problem
-from cfopt.problems.foil import foil_of
+from cfopt.problems.foil_text import foil_of
 from cfopt.question import Criterion
 from cfopt.web.requests import Question
 

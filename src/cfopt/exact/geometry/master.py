@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from typing import Self
 
@@ -71,8 +72,17 @@ class Master:
         if self._last is None:
             return relax(self.system, self.norm).u
         still = np.flatnonzero(support.open & (support.sizes(self._last) == 0))
-        u = relax(self.system.holding(still.tolist()), self.norm).u
+        u = self.holding(still.tolist())
+        if u is not None:
+            self._last, self._meets = u, True
+        return u
+
+    def holding(self, units: Sequence[int]) -> Array | None:
+        """The cheapest change that leaves some open units as they are; None if it is not whole.
+
+        The others must be few enough to change together.
+        """
+        u = relax(self.system.holding(units), self.norm).u
         if u is None or (self.grid is not None and self.grid.fractional(u) is not None):
             return None
-        self._last, self._meets = u, True
         return u

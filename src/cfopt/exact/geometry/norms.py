@@ -20,6 +20,8 @@ _BREACH = 1e-7
 _GAP = 1e-8
 #: Problems of these sizes are solved as they are.
 _USUAL = (1e-2, 1e2)
+#: The least sine squared between normals for which their edge is told from either.
+_PARALLEL = 1e-6
 
 
 class Norm(ABC):
@@ -70,6 +72,14 @@ class Norm(ABC):
         with np.errstate(divide="ignore", invalid="ignore"):
             cost = (excess / steepness) ** self.power
         return np.where(excess > 0, cost, 0.0)
+
+    def to_both(self, excess: Array, normals: Array, cases: Array) -> Array:
+        """What it costs at least to reach two half-spaces in each of some cases.
+
+        `(2, D), (2, D, p), (H, p) -> (D, H)`, with the entries of each case that may change. No
+        more than the dearer of the two; a half-space that nothing reaches is left out.
+        """
+        return np.zeros((normals.shape[1], len(cases)))
 
     @abstractmethod
     def attempts(self, system: System) -> Iterator[Optimum | Refutation | None]:
@@ -142,6 +152,31 @@ class Euclidean(Norm):
         """With the steepest entries that may change."""
         length: Array = np.sqrt(support.largest_sums(np.square(normals)))
         return length
+
+    def to_both(self, excess: Array, normals: Array, cases: Array) -> Array:
+        """The nearest point of the edge where both are met, unless one suffices.
+
+        With `K = normals normals'` and multipliers `mu = K^-1 excess` it costs `<mu, excess>`.
+        """
+        first, second = (one[:, None] for one in excess)
+        across: Array = (normals[0] * normals[1]) @ cases.T
+        own = [np.square(one) @ cases.T for one in normals]
+        determinant = own[0] * own[1] - across * across
+        with np.errstate(divide="ignore", invalid="ignore"):
+            alone = [
+                np.where((e > 0) & (size > 0), e * e / size, 0.0)
+                for e, size in zip((first, second), own, strict=True)
+            ]
+            mu = (
+                (own[1] * first - across * second) / determinant,
+                (own[0] * second - across * first) / determinant,
+            )
+            edge = mu[0] * first + mu[1] * second
+        # Where they are nearly parallel, rounding would decide.
+        sound = determinant > _PARALLEL * own[0] * own[1]
+        at_edge = sound & (mu[0] > 0) & (mu[1] > 0)
+        cost: Array = np.where(at_edge, edge, np.maximum(*alone))
+        return cost
 
     def attempts(self, system: System) -> Iterator[Optimum | Refutation | None]:
         """By DAQP, the fastest and most exact of those in `benchmarks/qp.py`; else by HiGHS."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +14,10 @@ from cfopt._typing import Array
 
 #: Entries below this fraction of the largest are 0 but for rounding.
 _NOTHING = 1e-12
+#: The most largest sets of units that are listed.
+_MOST_CASES = 300
+#: Up to how many of them it pays to look at each.
+_FEW_CASES = 64
 
 
 @dataclass(frozen=True)
@@ -109,6 +115,9 @@ class Support:
     def choice(self, sizes: Array) -> tuple[int, ...]:
         """Open units to hold so that the rest may change: the smallest, `(U,) -> units`."""
         keep = self.open & (sizes > 0)
+        if (sets := self._few_sets) is not None:
+            best = sets[int((sets @ np.square(sizes)).argmax())] > 0
+            return tuple(np.flatnonzero(self.open & ~(best & keep)).tolist())
         for units in self.spared:
             if keep[sorted(units)].all():
                 keep[min(units, key=lambda k: sizes[k])] = False
@@ -117,8 +126,39 @@ class Support:
         changing[order] = True
         return tuple(np.flatnonzero(self.open & ~(changing & keep)).tolist())
 
+    @cached_property
+    def cases(self) -> Array | None:
+        """Which entries may change together, 1 for each, in every largest such set: `(H, p)`.
+
+        None if there are too many sets.
+        """
+        sets = self._sets
+        return sets if sets is None or not self.grouped else sets[:, self.unit]
+
+    @cached_property
+    def _sets(self) -> Array | None:
+        """The same of units, `(H, U)`; those that are no longer open may change, or are held."""
+        open_units = frozenset(np.flatnonzero(self.open).tolist())
+        listed = _largest_sets(open_units, self.room, self.spared)
+        if listed is None:
+            return None
+        chosen = np.zeros((len(listed), len(self.open)))
+        chosen[:, ~self.open] = 1.0
+        for row, units in enumerate(listed):
+            chosen[row, list(units)] = 1.0
+        return chosen
+
+    @cached_property
+    def _few_sets(self) -> Array | None:
+        """The same where sets are spared, which no other rule counts exactly, and they are few."""
+        sets = self._sets if self.spared else None
+        return None if sets is None or len(sets) > _FEW_CASES else sets
+
     def largest_sums(self, values: Array) -> Array:
         """The largest sum over units that may change, of entries >= 0: `(D, p) -> (D,)`."""
+        if self.cases is not None:
+            most: Array = (values @ self.cases.T).max(axis=1, initial=0.0)
+            return most
         sums = values @ np.eye(len(self.open))[self.unit]
         ranked = np.sort(sums[:, self.open], axis=1)[:, ::-1]
         total: Array = ranked[:, : self.room].sum(axis=1) + sums[:, ~self.open].sum(axis=1)
@@ -132,6 +172,8 @@ class Support:
             nonzero: which entries cannot be 0, if there are any.
         """
         values = self._sums(least)
+        if nonzero is None and (sets := self._few_sets) is not None:
+            return float((sets @ values).min())
         spare, free, fixed = self.room, self.open, 0.0
         must: list[int] = []
         if nonzero is not None:
@@ -153,3 +195,36 @@ class Support:
         loss[free] = np.maximum(following - gains, 0.0)
         loss[must] = np.inf
         return total + max(min(float(loss[k]) for k in units) for units in self.spared)
+
+
+@lru_cache(maxsize=1024)
+def _largest_sets(
+    units: frozenset[int], room: int, spared: tuple[frozenset[int], ...]
+) -> tuple[frozenset[int], ...] | None:
+    """The sets of at most `room` units without all of any spared set, those within others apart.
+
+    None if they are too many to list.
+    """
+    found: set[frozenset[int]] = set()
+    meeting = _meeting(spared)
+    if meeting is None:
+        return None
+    for held in meeting:
+        rest = sorted(units - held)
+        for chosen in combinations(rest, min(room, len(rest))):
+            found.add(frozenset(chosen))
+            if len(found) > _MOST_CASES:
+                return None
+    return tuple(found)
+
+
+def _meeting(sets: tuple[frozenset[int], ...]) -> set[frozenset[int]] | None:
+    """The smallest sets with an element of each of some; None if they are too many."""
+    known: set[frozenset[int]] = {frozenset()}
+    for one in sets:
+        known = {held if held & one else held | {element} for held in known for element in one}
+        # One that contains another is of no use.
+        known = {held for held in known if not any(other < held for other in known)}
+        if len(known) > _MOST_CASES:
+            return None
+    return known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from cfopt.result.measures.closeness import Units
 from cfopt.result.measures.diverse import diversity
 from cfopt.result.measures.judge import Judge
 from cfopt.result.measures.stopwatch import Stopwatch
-from cfopt.result.radius import with_radius
+from cfopt.result.radius import radii
 from cfopt.result.status import Status
 
 #: The kinds of a radius within which the criterion is proved to hold.
@@ -67,8 +68,7 @@ def evaluate_rows(
         explanation: the rows.
         pipeline: predictor and problem; needed for whatever is solved anew (redundancy, noise,
             distance to known contexts that explain as well), and for the certified radius behind
-            affine predictors; behind others that is known only if `explain` was asked for a ball,
-            or `cfopt.with_radius`.
+            affine predictors; behind others nothing is certified.
         reference: known contexts, such as the training data; from them follow deviations, and how
             usual answers are (extra `sklearn`).
         refits: the same pipeline fitted anew, several times.
@@ -121,8 +121,8 @@ def evaluate_rows(
                 put("diversity", name, values)
         if refits:
             put("robustness", "valid under refits", robust.under_refits(e, rows, refits))
-    if e.radius is None and pipeline is not None and is_affine(pipeline.predictor):
-        e = with_radius(e, pipeline)
+    if e.radii is None and pipeline is not None and is_affine(pipeline.predictor):
+        e = replace(e, radii=radii(e, pipeline))
     _radii(e, put)
     _proofs(e, put)
     if watch is not None:
@@ -136,7 +136,7 @@ def evaluate_rows(
 
 def _radii(e: Explanation, put: Callable[..., None]) -> None:
     """How far answers may be off, as far as that is known; "at most" certifies nothing."""
-    if e.radius is None:
+    if e.radii is None:
         return
     rows = [k for k, kind in enumerate(e.radius_kind) if kind in _CERTIFIED and e.valid[k]]
     radius = e.radius[rows].double().cpu().numpy()

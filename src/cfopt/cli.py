@@ -202,10 +202,11 @@ def summarise(
     Example: cfopt summarise results
     """
     with _errors(debug):
+        from rich.console import Console
+
         from cfopt.app.summarise import summarise
 
-        for line in summarise(folder, trust):
-            typer.echo(line)
+        summarise(folder, trust, Console())
 
 
 @app.command(cls=PlainCommand)

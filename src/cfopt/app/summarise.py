@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
+
+from rich.console import Console
 
 from cfopt.app.config import read_config
 from cfopt.app.job import load
@@ -15,12 +16,13 @@ from cfopt.fleet.run import KIND, ORIGIN
 from cfopt.running.folder import SETTINGS, check_claim
 
 
-def summarise(path: Path, trusted: bool) -> Iterator[str]:
-    """Write report and pictures of the parts that are there, and yield lines about them.
+def summarise(path: Path, trusted: bool, console: Console) -> None:
+    """Write report and pictures of the parts that are there.
 
     Arguments:
         path: the folder of a run.
         trusted: whether what its configuration names may execute code.
+        console: where to show how far it is, and what is written.
     """
     if not (path / SETTINGS).is_file() or not (path / ORIGIN).is_file():
         raise InputError(f"{path} is not the folder of {KIND}: it has no {SETTINGS} or {ORIGIN}.")
@@ -31,4 +33,4 @@ def summarise(path: Path, trusted: bool) -> Iterator[str]:
     work = load(read_config(config, trusted))
     check_claim(path, work.settings, kind=KIND, room=0)
     folder = RunFolder(path, work)
-    yield from write(folder, sorted(folder.done()))
+    write(folder, sorted(folder.done()), console)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from rich.console import Console
 
 from cfopt.errors import InputError
 from cfopt.fleet.finished import REPORT
@@ -25,6 +27,8 @@ from cfopt.report.whole import lines, whole
 from cfopt.result.explanation import Explanation
 from cfopt.result.json_lines import to_lines
 from cfopt.result.status import Status
+from cfopt.running.heartbeat import Heartbeat
+from cfopt.running.pace import Display, Pace
 from cfopt.storage.files import write_in_pieces, write_whole
 
 #: Up to so many rows, the report has all of them; of more, a sample of this size from each status.
@@ -32,6 +36,8 @@ _ALL, _SAMPLE = 2000, 100
 #: More numbers than this are not written as JSON: about 20 bytes each.
 _JSON = 20_000_000
 JSON_LINES = "explanations.jsonl"
+#: Seconds between two lines where there is no terminal.
+_EVERY = 5.0
 
 
 @dataclass(eq=False)
@@ -69,36 +75,40 @@ class Gathered:
             self._sample[status] = kept | {int(rows[i]): key for i, key in new.items()}
 
 
-def summarise(folder: RunFolder, parts: Sequence[int]) -> Iterator[str]:
-    """Write the report of the parts that are there, and yield lines about it.
+def summarise(folder: RunFolder, parts: Sequence[int], console: Console) -> None:
+    """Write report and pictures of the parts that are there.
 
     Arguments:
         folder: the folder of the run.
         parts: the numbers of the parts.
+        console: where to show how far it is, and what is written.
     """
-    gathered = _gather(folder, parts, json_lines=False)
-    missing = len(folder.work.parts) - len(parts)
-    if missing:
-        rows = gathered.tally.rows
-        yield f"{rows:,} of {len(folder.work):,} rows are done; {counted(missing, 'part')} missing."
-    yield from _report(folder, gathered)
+    with Heartbeat(console, lambda: "Reading the parts.") as alive:
+        gathered = _gather(folder, parts, json_lines=False)
+        missing = len(folder.work.parts) - len(parts)
+        if missing:
+            done = f"{gathered.tally.rows:,} of {len(folder.work):,} rows are done"
+            alive.say(f"{done}; {counted(missing, 'part')} missing.")
+    _write(folder, gathered, console, [])
 
 
-def finish(folder: RunFolder) -> Iterator[str]:
-    """Write all results of a run whose parts are all there, and yield a line about each.
+def finish(folder: RunFolder, console: Console) -> None:
+    """Write all results of a run whose parts are all there.
 
     Arguments:
         folder: the folder of the run.
+        console: where to show how far it is, and what is written.
     """
     parts = range(len(folder.work.parts))
     written = _json_numbers(folder) <= _JSON
-    gathered = _gather(folder, parts, json_lines=written)
-    if not written:
-        yield (
-            f"{JSON_LINES} is left out: it would hold {_json_numbers(folder):,} numbers. All of "
-            f"them are in {folder.data}."
-        )
-    yield from _report(folder, gathered)
+    with Heartbeat(console, lambda: "Reading all parts.") as alive:
+        gathered = _gather(folder, parts, json_lines=written)
+        if not written:
+            alive.say(
+                f"{JSON_LINES} is left out: it would hold {_json_numbers(folder):,} numbers. All "
+                f"of them are in {folder.data}."
+            )
+    _write(folder, gathered, console, [JSON_LINES] if written else [])
     settled = sum(gathered.tally.status[one] for one in Status if one.is_settled)
     counts = {str(one): gathered.tally.status[one] for one in Status if gathered.tally.status[one]}
     folder.succeed(
@@ -164,12 +174,18 @@ def read_checked(
         ) from error
 
 
-def _report(folder: RunFolder, gathered: Gathered) -> Iterator[str]:
-    from cfopt.report import write_report
+def _write(folder: RunFolder, gathered: Gathered, console: Console, before: list[str]) -> None:
+    """Write report and pictures, with a bar of their own: drawing may take long.
 
-    work, tally = folder.work, gathered.tally
+    Arguments:
+        folder: the folder of the run.
+        gathered: what is known of all rows, and some of them.
+        console: where to show how far it is, and what is written.
+        before: the files that are already written.
+    """
+    tally = gathered.tally
     if not tally.rows:
-        yield "No part is done yet."
+        console.print("No part is done yet.", highlight=False)
         return
     sampled = tally.rows > _ALL
     if sampled:
@@ -178,19 +194,40 @@ def _report(folder: RunFolder, gathered: Gathered) -> Iterator[str]:
                 gathered.rows[row] = _row(folder, row)
     numbers = sorted(gathered.rows)
     e = Explanation.concat([gathered.rows[row] for row in numbers])
-    report = write_report(
+    files: dict[str, Callable[[], str]] = {name: lambda: "" for name in before}
+    files[REPORT] = lambda: _report(folder, e, numbers, tally if sampled else None)
+    pictures = _pictures(e, numbers, folder.work.pictures, folder.path / "pictures")
+    files |= {path.name: _drawing(e, i, path) for i, path in pictures.items()}
+    pace = Pace([1.0] * len(files))
+    with Display(console, pace, len(files), noun="file", every=_EVERY) as display:
+        for name, write in files.items():
+            display.started(name)
+            start = time.perf_counter()
+            said = write()
+            pace.finished(1.0)
+            display.finished(name, time.perf_counter() - start)
+            if said:
+                display.say(said)
+        display.say("\n".join(lines(tally)) if sampled else e.summary())
+        report = folder.path / REPORT
+        display.say(f"{report} is the report; everything else is in {folder.path}.")
+
+
+def _report(folder: RunFolder, e: Explanation, numbers: list[int], tally: Tally | None) -> str:
+    from cfopt.report import write_report
+
+    work = folder.work
+    write_report(
         e,
         folder.path / REPORT,
         title=work.title,
         seconds=folder.noted().seconds,
         settings=work.described(),
-        measures=None if sampled else _measures(e, work),
-        tally=tally if sampled else None,
+        measures=None if tally is not None else _measures(e, work),
+        tally=tally,
         numbers=numbers,
     )
-    yield from _pictures(e, numbers, work.pictures, folder.path / "pictures")
-    yield "\n".join(lines(tally)) if sampled else e.summary()
-    yield f"{report} is the report; everything else is in {folder.path}."
+    return ""
 
 
 def _measures(e: Explanation, work: Work) -> pd.DataFrame | None:
@@ -215,28 +252,36 @@ def _row(folder: RunFolder, row: int) -> Explanation:
     return e[row - folder.work.parts[part].start]
 
 
-def _pictures(e: Explanation, numbers: Sequence[int], most: int, folder: Path) -> Iterator[str]:
-    """Draw some rows; one that fails is skipped, with a line that says so."""
+def _pictures(e: Explanation, numbers: Sequence[int], most: int, folder: Path) -> dict[int, Path]:
+    """The rows that are drawn, and their files; those of an earlier run are taken away."""
     drawn = _drawn(e, most)
+    if drawn:
+        folder.mkdir(exist_ok=True)
     wanted = {i: folder / f"row-{numbers[i]:06}.png" for i in drawn}
     for path in set(folder.glob("row-*.png")) - set(wanted.values()):
         path.unlink()  # of an earlier run that was to draw more
-    if not drawn:
-        return
-    import matplotlib.pyplot as plt
+    return wanted
 
-    folder.mkdir(exist_ok=True)
-    for i, path in wanted.items():
+
+def _drawing(e: Explanation, row: int, path: Path) -> Callable[[], str]:
+    """Draws one row; if that fails, it says so, and nothing else is lost."""
+
+    def write() -> str:
+        import matplotlib.pyplot as plt
+
         image = io.BytesIO()
         try:
-            e[i].plot().savefig(image, format="png")
+            e[row].plot().savefig(image, format="png")
         # Any: names and numbers of all kinds are drawn here.
         except Exception as error:
-            yield f"Row {e.label(i)} could not be drawn: {' '.join(str(error).split())}"
+            return f"Row {e.label(row)} could not be drawn: {' '.join(str(error).split())}"
         else:
             write_whole(path, image.getvalue())
         finally:
             plt.close("all")
+        return ""
+
+    return write
 
 
 def _drawn(e: Explanation, most: int) -> list[int]:

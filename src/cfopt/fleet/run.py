@@ -118,6 +118,7 @@ class _Run:
         try:
             with self.display:
                 self._go()
+            self._finish()
         except KeyboardInterrupt:
             self.display.say(f"Stopped. {self._kept()}")
             raise
@@ -142,7 +143,6 @@ class _Run:
                 f"{counted(len(self.failures), 'part')} could not be explained, such as that of "
                 f"rows {rows.start} to {rows.stop - 1}: {reason}. {self._kept()}"
             )
-        self._finish()
 
     def _finish(self) -> None:
         missing = len(self.work.parts) - len(self.folder.done())
@@ -154,9 +154,7 @@ class _Run:
             return
         with finishing(self.folder.path) as mine:
             if mine:
-                self.display.say("Writing the results, pictures and the report.")
-                for line in finish(self.folder):
-                    self.display.say(line)
+                finish(self.folder, self.display.console)
             else:
                 self.display.say("Another shard is writing the report.")
 

@@ -50,7 +50,7 @@ def test_the_example_works_from_end_to_end(tmp_path: Path) -> None:
     done = cf("explain", config)
     assert done.exit_code == 0, done.output
     assert "rows/s" in done.output
-    # Files are counted apart: two pictures, the table, JSON and the report.
+    # Files are counted apart: two pictures, JSON lines and the report.
     counted = [line for line in done.output.splitlines() if "100% done" in line]
     assert ["10 of 10 rows" in counted[0], "4 of 4 files" in counted[-1]] == [True, True]
     assert len(list((out / "pictures").glob("*.png"))) == 2

@@ -27,7 +27,7 @@ from benchmarks import tasks
 from cfopt.exact.geometry import Master
 from cfopt.pipeline import Pipeline
 from cfopt.problems import MILP, Problem
-from cfopt.running.threads import single_threaded
+from cfopt.running.threads import of_torch
 
 #: Rows of a full measurement; `--scale 0.1` takes a tenth of each.
 ROWS, MANY, FEW = 100_000, 1_000_000, 10_000
@@ -286,7 +286,7 @@ def inside_parts(rows: int = 256) -> list[dict[str, Any]]:
     lines = []
     for name, build in _PIPELINES.items():
         contexts, pipeline, criterion, count = build(rows)
-        with single_threaded():
+        with of_torch(1):
             cfopt.explain(contexts[:8], pipeline, criterion[torch.arange(8)])
             clock = _Clock()
             with clock.watching():

@@ -1,6 +1,7 @@
 """Run every measurement: tables on the screen, `results.json`, `results.md` and `growth.png`.
 
 `python -m benchmarks maps` runs one group, in one run, and leaves the others as they were.
+`python -m benchmarks fleets --scale 0.02` measures fleets with so small a fraction of their rows.
 `python -m benchmarks sweep --rows 600 --seed 1` checks so many random tasks of a seed, and ends
 with code 1 if a claim was false. `python -m benchmarks thresholds --answers 10000` checks so many
 answers at the thresholds of tree ensembles, and ends likewise.
@@ -28,6 +29,7 @@ from benchmarks import (
     explorer,
     explorer_page,
     few_changes,
+    fleets,
     growth,
     iterations,
     maps,
@@ -72,6 +74,11 @@ TITLES = {
     "map training": "Maps: training of VAEs, batches of 64",
     "own pipeline": "`cfopt explain` on the grid, from start to report, beside a script by hand",
     "kills": "The same, killed three times with SIGKILL while it searches, and resumed",
+    "fleet throughput": "`cfopt explain` on many rows of the grid: one worker, two, and Dask",
+    "fleet memory": "The client's peak memory, two workers, and a finished run found finished",
+    "fleet kills": "20 kills at random moments: workers, or the client with what is left of them",
+    "fleet parts": "Where the CPU time of rows goes",
+    "fleet results": "CPU time of pictures, report and files for 1,000 rows, and of `cfopt --help`",
     "explorer decisions": "Explorer: a live decision over HTTP on loopback",
     "explorer progress": "Explorer: the events of one search on a map",
     "explorer load": "Explorer: 200 searches of 20 clients at once, each answer checked; memory",
@@ -99,8 +106,8 @@ TITLES = {
 }
 
 
-def main(chosen: list[str], rows: int, answers: int, seed: int) -> None:
-    groups = [*GROUPS, "thresholds", "sweep"]
+def main(chosen: list[str], rows: int, answers: int, seed: int, scale: float) -> None:
+    groups = [*GROUPS, "fleets", "thresholds", "sweep"]
     unknown = [name for name in chosen if name not in groups]
     if unknown:
         sys.exit(f"Error: {nearest('group', unknown[0], groups)}")
@@ -115,6 +122,12 @@ def main(chosen: list[str], rows: int, answers: int, seed: int) -> None:
     for name, group in GROUPS.items():
         if not chosen or name in chosen:
             group(record)
+    if not chosen or "fleets" in chosen:
+        record("fleet throughput", fleets.throughput(scale))
+        record("fleet memory", fleets.memory(scale))
+        record("fleet kills", fleets.kills(scale))
+        record("fleet parts", fleets.inside_parts())
+        record("fleet results", fleets.results())
     mismatches = violations = 0
     if not chosen or "thresholds" in chosen:
         lines = thresholds.check(answers, seed)
@@ -290,7 +303,7 @@ def _table(title: str, rows: list[dict[str, Any]]) -> Table:
 
 def _markdown(results: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
-    groups = "; ".join([*GROUPS, "thresholds", "sweep"])
+    groups = "; ".join([*GROUPS, "fleets", "thresholds", "sweep"])
     parts = [
         "# Measurements\n",
         f"Written by `make bench`, each group ({groups}) in one run;",
@@ -336,5 +349,11 @@ if __name__ == "__main__":
     parser.add_argument(
         "--seed", type=int, default=0, help="The seed of the tasks of sweep and thresholds."
     )
+    parser.add_argument(
+        "--scale",
+        type=float,
+        default=1.0,
+        help="The fraction of the rows of fleets: 0.01 takes minutes, 1 takes hours.",
+    )
     given = parser.parse_args()
-    main(given.groups, given.rows, given.answers, given.seed)
+    main(given.groups, given.rows, given.answers, given.seed, given.scale)

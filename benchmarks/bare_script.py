@@ -7,10 +7,11 @@ import time
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import torch
 
 import cfopt
-from cfopt.app.results import to_parquet
+from cfopt.fleet.table import to_table
 from cfopt.predictors import linear
 from cfopt.problems import GridShortestPath
 from cfopt.report import write_report
@@ -29,7 +30,7 @@ def main(folder: Path) -> None:
     start = time.perf_counter()
     e = cfopt.explain(contexts, cfopt.Pipeline(predictor, problem), cfopt.Absolute(wanted))
     seconds = time.perf_counter() - start
-    (folder / "bare.parquet").write_bytes(to_parquet(e))
+    pq.write_table(to_table(e, range(len(e))), folder / "bare.parquet", compression="zstd")
     e.to_json(folder / "bare.json")
     for row in range(0, len(e), -(-len(e) // _PICTURES)):
         e[row].plot(folder / f"bare-{row}.png")

@@ -18,7 +18,7 @@ import cfopt
 from benchmarks.forests import ForestTasks, Setting, seconds_of, warm_up
 from cfopt.datasets import synthetic
 from cfopt.predictors import MSE, fit, mlp
-from cfopt.running.threads import single_threaded
+from cfopt.running.threads import of_torch
 from cfopt.search import DerivativeFree, TreeCells
 
 DEPTHS = (2, 3, 4, 5)
@@ -33,7 +33,7 @@ _PART, _FAR = 0.95, 1.15
 
 def networks(rows: int = 15, seed: int = 7) -> list[dict[str, Any]]:
     """The default search beside the certified optimum, absolute and epsilon questions."""
-    with single_threaded():
+    with of_torch(1):
         lines = [
             _certified(f"{kind}, L = {depth}, {_WIDTHS[depth]} features", *task)
             for depth in DEPTHS
@@ -111,7 +111,7 @@ def _certified(
 
 def plain_functions(rows: int = 16, seed: int = 7) -> list[dict[str, Any]]:
     """`DerivativeFree`, which sees nothing but costs, beside the exact distance."""
-    with single_threaded():
+    with of_torch(1):
         warm_up()
         lines = [_behind_forest(features, rows) for features in (5, 8)]
         lines += [_behind_layer(features, rows, seed) for features in (10, 40, 80)]

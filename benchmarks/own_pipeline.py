@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import signal
 import statistics
@@ -40,6 +39,9 @@ file = "contexts.csv"
 [criterion]
 kind = "Absolute"
 alternatives = "alternatives.csv"
+
+[run]
+part = 128
 """
 
 
@@ -101,7 +103,7 @@ def _kill(folder: Path, out: str, moments: random.Random) -> int:
 
 
 def _kept(out: Path) -> int:
-    return len(list((out / "parts").glob("*.safetensors")))
+    return len(list((out / "explanations").glob("*.parquet")))
 
 
 def _folder(folder: Path) -> Path:
@@ -127,9 +129,7 @@ def _timed(command: list[str]) -> tuple[float, str]:
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Equal to the last digit: the table, and the JSON with costs, decisions and proofs."""
-    tables = [pd.read_parquet(folder / "explanations.parquet") for folder in (one, other)]
-    texts = [json.loads((folder / "explanations.json").read_text()) for folder in (one, other)]
-    return bool(
-        tables[0].astype(str).equals(tables[1].astype(str)) and str(texts[0]) == str(texts[1])
-    )
+    """Equal to the last bit: every part, and the JSON lines with costs, decisions and proofs."""
+    names = [path.name for path in sorted((one / "explanations").glob("part-*"))]
+    files = [Path("explanations.jsonl"), *(Path("explanations") / name for name in names)]
+    return all((one / file).read_bytes() == (other / file).read_bytes() for file in files)

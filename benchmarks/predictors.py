@@ -18,7 +18,7 @@ from benchmarks.cp_sat import ForestModel
 from benchmarks.forests import SETTINGS, ForestTasks, Setting, seconds_of, warm_up
 from cfopt.engine.progress import Progress
 from cfopt.engine.task import Task
-from cfopt.running.threads import single_threaded
+from cfopt.running.threads import of_torch
 from cfopt.search import DerivativeFree, TreeCells
 
 _CP_SAT_ROWS, _CP_SAT_SECONDS = 6, 60.0
@@ -29,7 +29,7 @@ _FASTER = 50
 
 def exact(settings: Sequence[Setting] = SETTINGS) -> list[dict[str, Any]]:
     """Absolute questions one at a time: how many are answered and proved, and how fast."""
-    with single_threaded():
+    with of_torch(1):
         warm_up()
         return [_measure(ForestTasks.of(setting)) for setting in settings]
 
@@ -76,7 +76,7 @@ def second_opinion(
     tasks = ForestTasks.of(SETTINGS[0])
     model, search = ForestModel(tasks.model), _TimedTreeCells(seconds_a_row=_CP_SAT_SECONDS)
     lines = []
-    with single_threaded():
+    with of_torch(1):
         warm_up()
         for k in range(rows):
             row = slice(k, k + 1)
@@ -135,7 +135,7 @@ class _TimedTreeCells(TreeCells):
 def derivative_free(rows: int = _FREE_ROWS) -> list[dict[str, Any]]:
     """The search that needs nothing but costs, beside the exact distance on the smallest forest."""
     tasks, all_rows = ForestTasks.of(SETTINGS[0]), slice(0, rows)
-    with single_threaded():
+    with of_torch(1):
         warm_up()
         best = tasks.explain(all_rows, TreeCells())
         return [_beside(best, tasks, all_rows, reference) for reference in (True, False)]

@@ -26,7 +26,7 @@ from xgboost import XGBRegressor
 import cfopt
 from benchmarks.forests import seconds_of, warm_up
 from cfopt.problems import GridShortestPath
-from cfopt.running.threads import single_threaded
+from cfopt.running.threads import of_torch
 from cfopt.search import TreeCells
 from cfopt.trees import TreeEnsemble, read_ensemble
 
@@ -83,7 +83,7 @@ def check(answers: int, seed: int = 0) -> list[dict[str, Any]]:
     """At least so many answers of all models together, in contexts of both precisions."""
     kinds = [(name, dtype) for name in MODELS for dtype in (np.float64, np.float32)]
     share = -(-answers // len(kinds))
-    with single_threaded():
+    with of_torch(1):
         warm_up()
         return [_check(name, np.dtype(dtype), share, seed) for name, dtype in kinds]
 

@@ -38,4 +38,4 @@ def work_of(config: Path, trusted: bool = False) -> Job:
 
 
 def results(folder: Path) -> cfopt.Explanation:
-    return cfopt.Explanation.from_json(folder / "explanations.json")
+    return cfopt.Explanation.from_json(folder / "explanations.jsonl")

@@ -20,7 +20,7 @@ from benchmarks.peers.cases import Case, cases
 from benchmarks.peers.environments import PEERS
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
-from cfopt.running.threads import single_threaded
+from cfopt.running.threads import of_torch
 from cfopt.search import Search
 
 #: Distances are compared up to this fraction.
@@ -93,7 +93,7 @@ def _ours(case: Case) -> Iterator[Answers]:
         asked["CF-OPT's own search"] = {"search": search, "proximity": cfopt.L2(scale)}
     for name, options in asked.items():
         x, seconds, bounds = [], [], []
-        with single_threaded():
+        with of_torch(1):
             cfopt.explain(case.x0[:1], case.pipeline, case.criterion, **options)  # compiles
             for row in torch.split(case.x0, 1):
                 start = time.process_time()

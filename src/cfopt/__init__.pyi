@@ -1,4 +1,5 @@
 from . import datasets as datasets
+from . import fleet as fleet
 from . import generative as generative
 from . import predictors as predictors
 from . import problems as problems
@@ -20,6 +21,7 @@ from .exact.certificate import Clash as Clash
 from .exact.positive import Positive as Positive
 from .explaining.explain import explain as explain
 from .explaining.explain_costs import explain_costs as explain_costs
+from .explaining.explain_group import explain_group as explain_group
 from .explaining.remedy import remedies as remedies
 from .explaining.trade_off import trade_off as trade_off
 from .generative import GenerativeModel as GenerativeModel
@@ -59,6 +61,7 @@ from .question.proximity import Proximity as Proximity
 from .question.quantifier import Quantifier as Quantifier
 from .result import metrics as metrics
 from .result.explanation import Explanation as Explanation
+from .result.group import GroupExplanation as GroupExplanation
 from .result.remedy import Remedy as Remedy
 from .result.status import Status as Status
 from .result.trade_off import TradeOff as TradeOff

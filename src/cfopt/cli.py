@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -108,20 +108,40 @@ def explain(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything and say what would be done.")
     ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Processes that explain (default: one for each core)."
+        ),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="Explain only every N-th part, from the I-th on."),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(metavar="processes|dask", help="Who explains the parts.")
+    ] = "processes",
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="A Dask scheduler (default: a cluster here)."),
+    ] = None,
     trust: Trusted = False,
     debug: Debug = False,
 ) -> None:
     """Explain the decisions of your own pipeline, and write a report.
 
     Finished work is kept: after a stop, the same command resumes. `cfopt init` writes an example.
-    The exit code is 1 if no row has an answer, or a proof that there is none.
+    The results are the same whoever explains. The exit code is 1 if no row has an answer, or a
+    proof that there is none.
 
-    Example: cfopt explain CONFIG.toml --out results --dry-run
+    Example: cfopt explain CONFIG.toml --out results --workers 4
     """
     with _errors(debug):
         from cfopt.app.files import check_files
 
-        check_files(config)
+        content = check_files(config)
+        if not dry_run and _is_finished(config, content, out):
+            return
 
         from cfopt.app.config import read_config
 
@@ -132,8 +152,10 @@ def explain(
         from cfopt.app.dry_run import plan
         from cfopt.app.job import load
         from cfopt.app.run import results_folder, run
+        from cfopt.fleet.run import Orders, any_settled
         from cfopt.running.heartbeat import Heartbeat
 
+        orders = Orders(workers, Orders.shard_of(shard), engine, scheduler)
         folder, console = results_folder(described, out), Console()
         with Heartbeat(console, lambda: "Loading the pipeline."):
             work = load(described)
@@ -143,11 +165,48 @@ def explain(
             typer.echo("\n".join(planned.lines))
             answerable = planned.answerable
         else:
-            answerable = any(one.is_settled for one in run(work, folder, console).status)
+            answerable = any_settled(run(work, folder, console, orders))
             if not answerable:
                 typer.echo("No row has an answer, or a proof that there is none.", err=True)
         if not answerable:
             raise typer.Exit(1)
+
+
+def _is_finished(config: Path, content: dict[str, Any], out: Path | None) -> bool:
+    """Say so if a run has ended before, and nothing that it depends on has changed since."""
+    from cfopt.fleet.finished import REPORT, find_finished
+
+    named = content.get("output", {}).get("folder", "results")
+    folder = config.parent / Path(str(named)).expanduser() if out is None else out
+    found = find_finished(folder, content, config.parent)
+    if found is None:
+        return False
+    typer.echo(
+        f"{found.rows} of {found.rows} rows are already done, and nothing has changed since."
+    )
+    typer.echo(f"{folder / REPORT} is the report; `cfopt summarise {folder}` writes it anew.")
+    if not found.settled:
+        typer.echo("No row has an answer, or a proof that there is none.", err=True)
+        raise typer.Exit(1)
+    return True
+
+
+@app.command(cls=PlainCommand)
+def summarise(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", show_default=False)],
+    trust: Trusted = False,
+    debug: Debug = False,
+) -> None:
+    """Write the report of a run anew, also while it is going on: what all answers say together.
+
+    Example: cfopt summarise results
+    """
+    with _errors(debug):
+        from rich.console import Console
+
+        from cfopt.app.summarise import summarise
+
+        summarise(folder, trust, Console())
 
 
 @app.command(cls=PlainCommand)

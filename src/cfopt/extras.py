@@ -9,7 +9,7 @@ from cfopt.errors import MissingExtraError
 _PLOTS = ("matplotlib", "markupsafe", "pillow")
 _REPORT = ("jinja2", "markupsafe", "pillow")
 # `cfopt explain` reads a configuration and writes Parquet, pictures and a report.
-_CLI = ("typer", "rich", "pydantic", "pydantic-core", "pyarrow", *_PLOTS, *_REPORT)
+_CLI = ("typer", "rich", "pydantic", "pydantic-core", "pyarrow", "fsspec", *_PLOTS, *_REPORT)
 _WEB = ("fastapi", "uvicorn", "starlette", *_CLI)
 #: The packages of each extra, those of the extras that it includes among them; a test compares
 #: them with pyproject.toml.
@@ -21,6 +21,7 @@ EXTRAS = {
     "sklearn": ("scikit-learn", "skops"),
     "trees": ("numba", "treelite"),
     "onnx": ("onnxruntime",),
+    "dask": ("dask", "distributed", *_CLI),
 }
 #: The modules of packages that have another name.
 MODULES = {

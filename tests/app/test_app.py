@@ -22,9 +22,10 @@ from tests.commands import cf, change, refused, results, work_of
 from tests.pipelines import normal
 
 import cfopt
-from cfopt.app import run as running
 from cfopt.app.job import Job
 from cfopt.errors import StorageError
+from cfopt.fleet import part as parts
+from cfopt.fleet import run as running
 from cfopt.models.terrain import FOLDER, PREDICTOR
 from cfopt.result.status import Status
 from cfopt.storage.weights import read as read_weights
@@ -49,9 +50,9 @@ def test_the_example_works_from_end_to_end(tmp_path: Path) -> None:
     done = cf("explain", config)
     assert done.exit_code == 0, done.output
     assert "rows/s" in done.output
-    # Files are counted apart: two pictures, the table, JSON and the report.
+    # Files are counted apart: two pictures, JSON lines and the report.
     counted = [line for line in done.output.splitlines() if "100% done" in line]
-    assert ["10 of 10 rows" in counted[0], "5 of 5 files" in counted[-1]] == [True, True]
+    assert ["10 of 10 rows" in counted[0], "4 of 4 files" in counted[-1]] == [True, True]
     assert len(list((out / "pictures").glob("*.png"))) == 2
     e = results(out)
     assert len(e) == 10
@@ -71,8 +72,9 @@ def test_the_example_works_from_end_to_end(tmp_path: Path) -> None:
     )
     assert bare.status == e.status
     assert torch.allclose(bare.x, e.x, atol=1e-9)
-    table = pd.read_parquet(out / "explanations.parquet")
-    assert table["row"].tolist() == list(e.labels)
+    table = pd.read_parquet(out / "explanations")
+    assert table["label"].tolist() == list(e.labels)
+    assert table["row"].tolist() == list(range(10))
     assert table["rain after"].tolist() == e.x[:, 0].tolist()
     assert np.array_equal(np.stack(table["decision"]), e.decision.numpy())
     again = cf("init", tmp_path / "town")
@@ -173,17 +175,17 @@ def test_a_folder_of_another_run_is_refused_and_left_alone(example: Path) -> Non
 def test_no_room_on_disk_is_told_and_what_is_done_is_kept(
     example: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    change(example, "# [run]\n# batch = 64", "[run]\nbatch = 4")
-    write, count = running.write_part, []
+    change(example, "# [run]\n# batch = 64", "[run]\npart = 4")
+    write, count = parts.write_part, []
 
-    def full(path: Path, *rest: Any) -> None:
+    def full(path: Path, *rest: Any) -> Any:
         count.append(path)
         if len(count) == 2:
             raise StorageError(f"{path} could not be written: {os.strerror(errno.ENOSPC)}.")
-        write(path, *rest)
+        return write(path, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(running, "write_part", full)
+        patch.setattr(parts, "write_part", full)
         refused(cf("explain", example), "No space left", "4 of 10 rows are done and kept")
     assert not (example.parent / "results" / "report.html").exists()
     done = cf("explain", example)
@@ -437,7 +439,7 @@ def test_a_search_that_cannot_serve_is_told_before_anything_is_written(example: 
 
 
 def test_ctrl_c_keeps_what_is_done(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    change(example, "# [run]\n# batch = 64", "[run]\nbatch = 4")
+    change(example, "# [run]\n# batch = 64", "[run]\npart = 4")
     undisturbed = example.parent / "undisturbed"
     assert cf("explain", example, "--out", undisturbed).exit_code == 0
     work = Job.explain
@@ -455,7 +457,7 @@ def test_ctrl_c_keeps_what_is_done(example: Path, monkeypatch: pytest.MonkeyPatc
     assert done.stderr == ""
     assert cf("explain", example).exit_code == 0
     assert_equal(results(example.parent / "results"), results(undisturbed))
-    part = next((example.parent / "results" / "parts").iterdir())
+    part = example.parent / "results" / "explanations" / "part-000001.parquet"
     part.write_bytes(part.read_bytes()[:50])
     refused(cf("explain", example), part.name, "Delete it to compute them again")
 
@@ -465,7 +467,7 @@ def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(example: Path) -> N
     pd.concat([table.assign(rain=table["rain"] + k / 7) for k in range(3)]).to_csv(
         example.parent / "contexts.csv", index=False
     )
-    change(example, "# [run]\n# batch = 64", "[run]\nbatch = 2")
+    change(example, "# [run]\n# batch = 64", "[run]\npart = 2")
     change(example, 'kind = "Auto"', 'kind = "MDMM"\nmax_steps = 60')
     out = example.parent / "results"
     code = f"from cfopt.cli import app\napp(['explain', {str(example)!r}])"
@@ -475,12 +477,12 @@ def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(example: Path) -> N
     )
     try:
         deadline = time.monotonic() + 300
-        while len(list(out.glob("parts/rows-*"))) < 3 and time.monotonic() < deadline:
+        while len(list(out.glob("explanations/part-*"))) < 3 and time.monotonic() < deadline:
             time.sleep(0.01)
     finally:
         child.send_signal(signal.SIGKILL)
         child.wait()
-    parts = len(list(out.glob("parts/rows-*")))
+    parts = len(list(out.glob("explanations/part-*")))
     assert 3 <= parts < 15
     assert not (out / "report.html").exists()
     resumed = cf("explain", example)
@@ -581,7 +583,7 @@ def test_images_and_the_shipped_network_can_be_explained(tmp_path: Path) -> None
     )
     done = cf("explain", tmp_path / "CONFIG.toml")
     assert done.exit_code == 0, done.output
-    table = pd.read_parquet(tmp_path / "results" / "explanations.parquet")
+    table = pd.read_parquet(tmp_path / "results" / "explanations")
     assert len(table["after"][1]) == models.maps[1].numel()
     e = results(tmp_path / "results")
     assert e.x.shape == (2, 3, 96, 96)

@@ -100,7 +100,7 @@ def test_a_dry_run_looks_at_every_row_the_room_and_what_is_done(
     example: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert cf("explain", example).exit_code == 0
-    part = next((example.parent / "results" / "parts").iterdir())
+    part = example.parent / "results" / "explanations" / "part-000000.parquet"
     part.write_bytes(part.read_bytes()[:50])
     refused(cf("explain", example, "--dry-run"), part.name)
     table = pd.read_csv(example.parent / "contexts.csv")

@@ -47,7 +47,7 @@ def test_a_category_goes_through_a_configuration_to_the_report(town: Path) -> No
     changed = e.table().query("feature == 'roadworks'")
     assert len(changed)
     assert set(changed["after"]) <= {"none", "some", "many"}
-    parquet = pd.read_parquet(next((town.parent / "results").glob("*.parquet")))
+    parquet = pd.read_parquet(town.parent / "results" / "explanations")
     assert parquet["roadworks after"].tolist() == e.frame["roadworks"].tolist()
     report = (town.parent / "results" / "report.html").read_text()
     assert f"<td>{changed['after'].iloc[0]}</td>" in report

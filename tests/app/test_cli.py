@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 import cfopt
 from cfopt.app import info
-from cfopt.app.config import CriterionSource, File, Tables
+from cfopt.app.config import CriterionSource, Data, File, Tables
 from cfopt.app.files import FILES
 from cfopt.models import terrain
 
@@ -43,7 +43,8 @@ def test_every_file_that_a_run_reads_is_looked_for_beforehand() -> None:
         found = set()
         for name, field in table.model_fields.items():
             kinds = [field.annotation, *get_args(field.annotation)]
-            if any(File.__metadata__[0] in field.metadata or kind is File for kind in kinds):
+            paths = {File.__metadata__[0], Data.__metadata__[0]}
+            if paths.intersection(field.metadata) or any(kind is File for kind in kinds):
                 found.add(f"{within}{name}")
             for kind in kinds:
                 if isinstance(kind, type) and issubclass(kind, BaseModel):

@@ -53,7 +53,7 @@ def test_what_the_example_answers_is_right(config: Path) -> None:
     delays.to_csv(folder / "some.csv", index=False)
     done = cf("explain", config)
     assert done.exit_code == 0, done.output
-    table = pd.read_parquet(folder / "results" / "explanations.parquet")
+    table = pd.read_parquet(folder / "results" / "explanations")
     known, new = flights.load().split()
     model, plans = flights.forest().fit(known.contexts, known.delays), all_plans()
     best = plans[(delays.to_numpy() @ plans.T).argmin(axis=1)]
@@ -64,7 +64,7 @@ def test_what_the_example_answers_is_right(config: Path) -> None:
         )
         for when in ("before", "after")
     )
-    assert np.array_equal(before, new.contexts.loc[table["row"].astype(str)])
+    assert np.array_equal(before, new.contexts.loc[table["label"]])
     assert set(table["status"]) <= {"valid", "already valid", "proved infeasible"}
     for k in np.flatnonzero(table["valid"]):
         values = model.predict(after.iloc[[k]]) @ plans.T

@@ -7,17 +7,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import cfopt
 from cfopt import AtLeast, Avoids, Condition, Uses
 from cfopt.app.config import CriterionSource
-from cfopt.app.question import build_criterion
+from cfopt.app.question import Asked
 from cfopt.app.schema import TableError
 from cfopt.errors import InputError
-from cfopt.pipeline.contexts import Contexts
+from cfopt.fleet.source import ContextSource
 from cfopt.problems import GridShortestPath
+from cfopt.storage.rows import RowsInMemory
 from cfopt.web.questions import criterion_of
 from cfopt.web.requests import Question
 
@@ -48,8 +50,9 @@ def test_the_table_of_the_guide_is_the_wish_that_it_describes() -> None:
     toml = GUIDE.read_text().split("```toml\n")[1].split("```")[0]
     source = read(tomllib.loads(toml)["criterion"])
     pipeline = cfopt.Pipeline(torch.nn.Linear(2, GRID.num_costs), GRID)
-    contexts = Contexts.of(torch.zeros(3, 2), pipeline, cfopt.Features())
-    criterion = build_criterion(source, pipeline, contexts, [0, 1])
+    rows = RowsInMemory("three", np.zeros((3, 2)))
+    contexts = ContextSource.of(rows, pipeline, cfopt.Features())
+    criterion = Asked(source, pipeline, contexts, [0, 1]).criterion(range(2))
     assert same_plans(criterion, MEANT)
     assert criterion.ask().startswith("Why not through G, without A-B")
 

@@ -15,8 +15,8 @@ import pytest
 from cfopt.extras import EXTRAS, MODULES
 
 ROOT = Path(__file__).parents[2]
-#: Never imported by name: pandas reads and writes Parquet with one, PyEPO solves with the other.
-BEHIND_THE_SCENES = {"pyarrow", "gurobipy", "skops"}
+#: Never imported by name: PyEPO solves with one, skops files are read by the other.
+BEHIND_THE_SCENES = {"gurobipy", "skops"}
 #: The packages of this repository.
 OWN = {"cfopt", "cfopt_paper", "benchmarks", "tests"}
 
@@ -153,6 +153,7 @@ def test_a_server_without_its_packages_says_how_to_install_them() -> None:
         ("jinja2", "report", "import cfopt.report"),
         ("rich", "cli", "import cfopt.generative as g\ng.ProgressBar('a model', 3)"),
         ("pyarrow", "cli", "from cfopt.datasets import flights\nflights.load()"),
+        ("pyarrow", "cli", "import cfopt\ncfopt.fleet.explain_dataset"),
         ("scikit-learn", "sklearn", "from cfopt.datasets import flights\nflights.forest()"),
     ],
 )

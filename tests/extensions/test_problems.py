@@ -125,7 +125,7 @@ def test_a_road_network_needs_only_files(example: Path) -> None:
     assert isinstance(problem, ShortestPath)
     assert problem.edges == tuple(ROADS.values())
     folder = example.parent / "results"
-    e = cfopt.Explanation.from_json(folder / "explanations.json")
+    e = cfopt.Explanation.from_json(folder / "explanations.jsonl")
     # The same roads, written down as a list of all ways.
     listed = Towns().list_decisions(1000)
     assert listed is not None

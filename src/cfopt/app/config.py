@@ -41,7 +41,13 @@ def _path(given: Any, info: ValidationInfo) -> Path:
     return folder / Path(given).expanduser()
 
 
+def _data(given: Any, info: ValidationInfo) -> Path | str:
+    """A file, a folder of Parquet files, or the address of either, such as s3://bucket/orders."""
+    return given if isinstance(given, str) and "://" in given else _path(given, info)
+
+
 File = Annotated[Path, PlainValidator(_path)]
+Data = Annotated[Path | str, PlainValidator(_data)]
 Class = Annotated[str | None, Field(alias="class")]
 
 
@@ -122,9 +128,12 @@ def _rows(given: Any) -> Any:
 
 
 class TableSource(Table):
-    """Contexts in a CSV, Parquet or NumPy file: which rows, and the column with their labels."""
+    """Contexts in a CSV, Parquet or NumPy file, or in a folder of Parquet files.
 
-    file: File
+    Which rows, and the column with their labels.
+    """
+
+    file: Data
     label: str | None = None
     rows: Annotated[int | tuple[int, ...] | None, PlainValidator(_rows)] = None
 
@@ -145,9 +154,13 @@ class Run(Table):
     """How many rows are explained at once, at most, in how many seconds, with how many threads.
 
     None stands for a default.
+
+    Arguments:
+        part: how many rows are kept together in one file, at most.
     """
 
     batch: int | None = Field(default=None, ge=1)
+    part: int | None = Field(default=None, ge=1)
     time_limit: float | None = Field(default=None, gt=0)
     threads: int | None = Field(default=None, ge=1, le=1024)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from cfopt.app.checkpoint import read_part
 from cfopt.app.job import Job
-from cfopt.app.results import search_in_words
-from cfopt.app.run import KIND, part_file, room_for, try_out
+from cfopt.app.run import try_out
+from cfopt.fleet.folder import RunFolder
+from cfopt.fleet.run import KIND, room_for
 from cfopt.names import counted
 from cfopt.question.domain import Domain
 from cfopt.result.explanation import Explanation
@@ -40,28 +40,29 @@ def plan(work: Job, folder: Path) -> Plan:
     with suited_threads(work.pipeline, work.config.tables.run.threads):
         tried = try_out(work)
     check_claim(folder, work.settings, kind=KIND, room=room_for(work))
-    finished = [rows for rows in work.batches if part_file(folder, rows).exists()]
-    for rows in finished:  # a damaged one is reported
-        read_part(part_file(folder, rows), work, rows)
-    done = sum(map(len, finished))
-    x, problem, config = work.contexts.x, work.pipeline.problem, work.config
+    kept = RunFolder(folder, work)
+    finished = kept.done()
+    kept.check(sorted(finished))  # a damaged one is reported
+    done = sum(len(work.parts[k]) for k in finished)
+    first, problem, config = work.first, work.pipeline.problem, work.config
+    x, question = first.contexts.x, first.question
     lines = [
-        f"Contexts: {len(x)} of shape {tuple(x.shape[1:])} from {config.tables.contexts.file}",
+        f"Contexts: {len(work)} of shape {tuple(x.shape[1:])} from {config.tables.contexts.file}",
         *work.notes,
         f"Predictor: {type(work.pipeline.predictor).__name__} ({x.dtype}), "
         f"{counted(problem.num_costs, 'cost')}",
         f"Problem: {type(problem).__name__}, {problem.sense}imises, decisions of "
         f"{counted(problem.num_columns, 'entry').replace('entrys', 'entries')}",
-        f"Criterion: {work.question.criterion.kind()}, margin {work.question.margin:g}",
-        f"Search: {search_in_words(work)}",
+        f"Criterion: {question.criterion.kind()}, margin {question.margin:g}",
+        f"Search: {work.search_in_words()}",
     ]
-    if work.question.generative is not None:
-        model = type(work.question.generative).__name__
-        lines.append(f"Generative model: {model}, {work.question.plausibility}")
+    if question.generative is not None:
+        model = type(question.generative).__name__
+        lines.append(f"Generative model: {model}, {question.plausibility}")
     lines.append(
-        f"Would explain {counted(len(x) - done, 'row')} in batches of up to "
-        f"{max(map(len, work.batches))}{f' ({done} are already done)' if done else ''}, and write "
-        f"explanations.parquet, explanations.json, pictures and report.html to {folder}."
+        f"Would explain {counted(len(work) - done, 'row')} in batches of up to {work.batch}, kept "
+        f"in {counted(len(work.parts), 'part')}{f' ({done} are already done)' if done else ''}, "
+        f"and write a Parquet data set, explanations.jsonl, pictures and report.html to {folder}."
     )
     rejected = _rejected(work, tried)
     lines.append(_verdict(work, tried, rejected))
@@ -76,7 +77,8 @@ def _verdict(work: Job, tried: Explanation, rejected: dict[int, str]) -> str:
             f"{counted(len(tried), 'row')}); nothing was written."
         )
     first = min(rejected)
-    label = work.contexts.labels[first] if work.contexts.labels else first
+    labels = work.source_rows(range(first, first + 1)).labels
+    label = labels[0] if labels else first
     return (
         f"Of {counted(len(work), 'row')}, at least {len(rejected)} would be rejected. Row {label}: "
         f"{rejected[first]}. Nothing was written."
@@ -85,15 +87,18 @@ def _verdict(work: Job, tried: Explanation, rejected: dict[int, str]) -> str:
 
 def _rejected(work: Job, tried: Explanation) -> dict[int, str]:
     """Rows that will be rejected, and why: all with bad contexts, and some of those tried."""
-    x = work.contexts.x
-    domain = Domain.of(work.contexts.features, x)
-    faults = [""] * len(x) if domain is None else domain.faults(x)
-    rejected = {
-        row: f"the context itself is not allowed: {fault}"
-        for row, fault in enumerate(faults)
-        if fault
-    }
-    rejected |= work.contexts.not_finite()
+    rejected: dict[int, str] = {}
+    for rows in work.parts:  # one after the other: no more than a part is held at once
+        contexts = work.source_rows(rows)
+        domain = Domain.of(contexts.features, contexts.x)
+        faults = [""] * len(rows) if domain is None else domain.faults(contexts.x)
+        found = {
+            row: f"the context itself is not allowed: {fault}"
+            for row, fault in enumerate(faults)
+            if fault
+        }
+        found |= contexts.not_finite()
+        rejected |= {rows.start + row: why for row, why in found.items()}
     return rejected | {
         row: tried.message[row]
         for row, status in enumerate(tried.status)

@@ -44,8 +44,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not a TOML file: {error}.") from error
 
 
-def check_files(path: Path) -> None:
-    """Raise InputError if a configuration, or a file that its run reads, is not there.
+def check_files(path: Path) -> dict[str, Any]:
+    """The content of a configuration; InputError if it, or a file that its run reads, is missing.
 
     What is wrong in another way is left to those who read it.
 
@@ -59,7 +59,8 @@ def check_files(path: Path) -> None:
         for name in within:
             table = table.get(name) if isinstance(table, dict) else None
         given = table.get(key) if isinstance(table, dict) else None
-        if isinstance(given, str):
+        if isinstance(given, str) and "://" not in given:
             file = path.parent / Path(given).expanduser()
             if not file.exists():
                 raise InputError(f"{path}, [{'.'.join(within)}]: There is no file {file}.")
+    return content

@@ -1,99 +1,164 @@
-"""All that a run explains, loaded and checked, ready to be explained in batches."""
+"""All that a run explains, loaded and checked, ready to be explained in parts."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 import cfopt
-from cfopt.app.config import Config
+from cfopt.app.config import Config, read_config
 from cfopt.app.models import build_generative, build_predictor, build_problem
-from cfopt.app.question import build_criterion
-from cfopt.app.reading import chosen_rows, read_contexts, read_more
-from cfopt.app.trust import digest, source_digest
-from cfopt.engine.progress import Progress
+from cfopt.app.question import Asked as AskedRows
+from cfopt.app.reading import chosen_rows, open_contexts, read_more
+from cfopt.app.trust import source_file
 from cfopt.errors import InputError, PredictorError
-from cfopt.explaining.explain import answer
+from cfopt.fleet.finished import versions
+from cfopt.fleet.source import ContextSource
+from cfopt.fleet.work import Asked, Work
 from cfopt.pipeline import Pipeline
 from cfopt.pipeline.contexts import Contexts
 from cfopt.question import Question
 from cfopt.question.prices import Prices
 from cfopt.question.robustness import Robustness
-from cfopt.result.explanation import Explanation
-from cfopt.search import Auto
-from cfopt.search.dry_run import DryRun
-
-#: Rows explained at once: the first batch, and the largest of vectors and of images.
-_FIRST, _VECTORS, _IMAGES = 16, 128, 16
+from cfopt.running.surroundings import surroundings
+from cfopt.storage.digests import digest, digest_data, digest_json
 
 
-@dataclass(frozen=True, eq=False)
-class Job:
-    """Contexts and everything else that `explain` takes.
+class Job(Work):
+    """What a configuration says is to be explained.
 
     Arguments:
         config: the configuration that all this was built from.
-        contexts: those to explain, `(B, ...)`, with names and labels.
+        source: the contexts of its file.
+        chosen: the numbers there of the rows that are explained.
         pipeline: predictor and problem.
-        question: what is asked, of all rows.
-        settings: all that results depend on, digests of files included.
+        asked: the criterion of any of the rows.
+        common: everything else that is asked, of all rows.
         notes: what a user may want to know before it starts.
     """
 
-    config: Config
-    contexts: Contexts
-    pipeline: Pipeline
-    question: Question
-    settings: dict[str, Any]
-    notes: tuple[str, ...] = ()
+    def __init__(
+        self,
+        config: Config,
+        source: ContextSource,
+        chosen: Sequence[int],
+        pipeline: Pipeline,
+        asked: AskedRows,
+        common: Mapping[str, Any],
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        run = config.tables.run
+        super().__init__(
+            pipeline,
+            _settings(config),
+            batch=run.batch,
+            part=run.part,
+            title=config.title,
+            notes=notes,
+        )
+        self.config, self.source = config, source
+        self._chosen, self._asked, self._common = chosen, asked, common
 
     def __len__(self) -> int:
-        return len(self.contexts.x)
+        return len(self._chosen)
+
+    def read(self, rows: range) -> Asked:
+        """Some rows, and what is asked of them."""
+        contexts = self.source_rows(rows)
+        with placed(self.config), self.config.at("criterion"):
+            criterion = self._asked.criterion(rows)
+        return Asked(contexts, Question(criterion, features=contexts.features, **self._common))
+
+    def source_rows(self, rows: range) -> Contexts:
+        """The contexts of some rows, without what is asked of them."""
+        return self.source.read(self._chosen[rows.start : rows.stop])
 
     @cached_property
-    def batches(self) -> list[range]:
-        """Which rows are explained at once.
+    def _every(self) -> Asked:
+        return self.read(range(len(self)))
 
-        Numbers in a batch are rounded a little differently than alone. So batches depend on nothing
-        but the number of rows: a run that was killed gives the same results to the last digit.
-        They grow: the first results come soon, and all of them in little more time than at once.
-        """
-        most = self.config.tables.run.batch or (_VECTORS if self.contexts.x.ndim == 2 else _IMAGES)
-        return list(_growing(len(self), most))
+    @property
+    def contexts(self) -> Contexts:
+        """All contexts that are explained, for those who need them at once."""
+        return self._every.contexts
 
-    def explain(
-        self, rows: range, on_progress: Callable[[Progress], None] | None = None
-    ) -> Explanation:
-        """Explain some rows."""
-        return self._ask(self.question, rows, on_progress)
+    @property
+    def question(self) -> Question:
+        """What is asked of all of them."""
+        return self._every.question
 
-    def trial(self, rows: range) -> Explanation:
-        """Try everything but the search on some rows: what raises here would do so later."""
-        search = DryRun(self.question.search or Auto())
-        # To start from known contexts is a search of its own.
-        return self._ask(replace(self.question, search=search, reference=None), rows)
+    @property
+    def pictures(self) -> int:
+        """How many rows are drawn, at most."""
+        return self.config.tables.output.pictures
 
-    def _ask(
-        self,
-        question: Question,
-        rows: range,
-        on_progress: Callable[[Progress], None] | None = None,
-    ) -> Explanation:
-        index = torch.arange(rows.start, rows.stop)
-        found = answer(self.contexts.x[index], self.pipeline, question[index], on_progress)
-        # As it was asked, also where it was only tried.
-        found = replace(found, asked=replace(found.asked, search=self.question.search))
-        labels = self.contexts.labels
-        labels = None if labels is None else labels[rows.start : rows.stop]
-        return replace(found, labels=labels, columns=self.contexts.columns)
+    @property
+    def measured(self) -> int:
+        """Of how many answers the measures of the field are taken, at most."""
+        return self.config.tables.output.measures
+
+    @property
+    def threads(self) -> int | None:
+        """How many threads a run in one process uses; None for a default."""
+        return self.config.tables.run.threads
+
+    def origin(self) -> dict[str, Any]:
+        """Where the configuration is."""
+        return {"configuration": str(self.config.path.resolve())}
+
+    def identity(self) -> dict[str, Any]:
+        """By which a finished run is recognised before anything is loaded."""
+        files = _code(self.config).values()
+        code = {str(file): digest(file) for file in files if file is not None}
+        return {"content": digest_json(self.config.content), "code": code}
+
+    def described(self) -> dict[str, str]:
+        """What a reader of the report may want to know about the run."""
+        tables, question = self.config.tables, self.first.question
+        sources = {
+            "Configuration": self.config.path.name,
+            "Contexts": Path(tables.contexts.file).name,
+            "Predictor": tables.predictor.name,
+            "Problem": type(self.pipeline.problem).__name__,
+            "Search": self.search_in_words(),
+            "Proximity": type(question.proximity).__name__,
+        }
+        if tables.generative is not None:
+            sources["Generative model"] = f"{tables.generative.name}, {question.plausibility}"
+        made = surroundings()
+        known = ", ".join(f"{name} {made[name]}" for name in ("cfopt", "torch", "highspy"))
+        return sources | {"Made with": known}
+
+    def search_in_words(self) -> str:
+        """The search's name, and its settings."""
+        given = self.config.content.get("search", {})
+        own = [f"{key} = {value}" for key, value in given.items() if key not in ("kind", "class")]
+        name = type(self._common["search"]).__name__
+        return f"{name} ({', '.join(own)})" if own else name
+
+
+@dataclass(frozen=True)
+class JobRecipe:
+    """What another process needs to load the same job.
+
+    Arguments:
+        path: the configuration.
+        trusted: whether what it names may execute code.
+    """
+
+    path: Path
+    trusted: bool
+
+    def open(self) -> Job:
+        """Load it."""
+        return load(read_config(self.path, self.trusted))
 
 
 @contextmanager
@@ -110,14 +175,6 @@ def placed(config: Config) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(f"{config.path}: the pipeline fails on its contexts: {reason}") from error
-
-
-def _growing(count: int, most: int) -> Iterator[range]:
-    start, size = 0, min(_FIRST, most)
-    while start < count:
-        stop = min(start + size, count)
-        yield range(start, stop)
-        start, size = stop, min(2 * size, most)
 
 
 def load(config: Config) -> Job:
@@ -142,38 +199,29 @@ def load(config: Config) -> Job:
             dtype = next((weight.dtype for weight in predictor.parameters()), None)
             generative = generative if dtype is None else generative.to(dtype)
     with config.at("contexts"):
-        source = tables.contexts
-        every, labels, notes = read_contexts(source, tables.features, pipeline, generative)
-        rows = chosen_rows(source, len(every.x))
+        source, notes = open_contexts(tables.contexts, tables.features, pipeline, generative)
+        rows = chosen_rows(tables.contexts, len(source))
     reference = None
     if tables.reference is not None:
         with config.at("reference"):
-            reference = read_more(tables.reference, every, pipeline)
+            reference = read_more(tables.reference, source)
     with placed(config), config.at("criterion"):
-        criterion = build_criterion(tables.criterion, pipeline, every, rows)
-    chosen = torch.tensor(rows)
-    question = Question(
-        criterion,
-        tables.criterion.margin,
-        tables.proximity,
-        plausibility,
-        tables.search,
-        every.features,
-        generative,
-        reference,
-        tables.run.time_limit,
-        options=tables.criterion.options,
-        robust=_robust(config),
-        prices=None if tables.prices is None else Prices(tables.prices.proximity),
-    )
-    return Job(
-        config,
-        replace(every, x=every.x[chosen], labels=tuple(labels[row] for row in rows)),
-        pipeline,
-        question,
-        _settings(config),
-        tuple(notes),
-    )
+        asked = AskedRows(tables.criterion, pipeline, source, rows)
+    common = {
+        "margin": tables.criterion.margin,
+        "proximity": tables.proximity,
+        "plausibility": plausibility,
+        "search": tables.search,
+        "generative": generative,
+        "reference": reference,
+        "time_limit": tables.run.time_limit,
+        "options": tables.criterion.options,
+        "robust": _robust(config),
+        "prices": None if tables.prices is None else Prices(tables.prices.proximity),
+    }
+    job = Job(config, source, rows, pipeline, asked, common, tuple(notes))
+    _ = job.first  # so that what cannot be read or asked is told now
+    return job
 
 
 def _robust(config: Config) -> Robustness | None:
@@ -192,23 +240,39 @@ def _settings(config: Config) -> dict[str, Any]:
     """What was asked for, and digests of all files and classes that it names."""
     tables = config.tables
     asked, problem, predictor = tables.criterion, tables.problem, tables.predictor
-    files = [tables.contexts.file, asked.alternatives, asked.costs, problem.file]
+    files: list[Path | str | None] = [
+        tables.contexts.file,
+        asked.alternatives,
+        asked.costs,
+        problem.file,
+    ]
     files += [predictor.weights, predictor.file, predictor.archive]
     files += [predictor.items.file] if predictor.items is not None else []
     files += [tables.generative.weights] if tables.generative is not None else []
     files += [tables.reference.file] if tables.reference is not None else []
     files += [config.path.parent / name for name in _named_files(problem.arguments)]
-    named = [table["class"] for table in _tables(config.settings) if "class" in table]
     return {
         "cfopt": cfopt.__version__,
+        "versions": versions(),
         "configuration": config.settings,
-        "files": {
-            Path(os.path.relpath(path, config.path.parent)).as_posix(): digest(path)
-            for path in files
-            if path is not None
+        "files": {_name(config, path): digest_data(path) for path in files if path is not None},
+        "code": {
+            name: None if file is None else digest(file) for name, file in _code(config).items()
         },
-        "code": {path: source_digest(config.trust.find(path)) for path in named},
     }
+
+
+def _name(config: Config, path: Path | str) -> str:
+    """A file as seen from the configuration; an address as it is."""
+    if isinstance(path, str):
+        return path
+    return Path(os.path.relpath(path, config.path.parent)).as_posix()
+
+
+def _code(config: Config) -> dict[str, Path | None]:
+    """The files that define the classes that a configuration names."""
+    named = [table["class"] for table in _tables(config.settings) if "class" in table]
+    return {path: source_file(config.trust.find(path)) for path in named}
 
 
 def _tables(content: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

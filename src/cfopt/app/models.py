@@ -23,7 +23,6 @@ from cfopt.app.config import (
     ProblemSource,
 )
 from cfopt.app.model_files import load_model
-from cfopt.app.tables import pick, read_argument, read_table
 from cfopt.app.trust import Trust, is_known
 from cfopt.errors import InputError
 from cfopt.exact.affine import Affine
@@ -35,6 +34,7 @@ from cfopt.pipeline.adapted import as_predictor
 from cfopt.problems import MILP, Problem, PyEPOProblem
 from cfopt.registry import Registry
 from cfopt.storage import weights
+from cfopt.storage.tables import pick, read_argument, read_table
 
 T = TypeVar("T")
 _PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".bin", ".ckpt")

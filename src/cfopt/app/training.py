@@ -16,13 +16,13 @@ from torch import Tensor, nn
 
 from cfopt.app.config import Config, Loss, TrainingSource
 from cfopt.app.models import build_generative, build_predictor, build_problem
-from cfopt.app.tables import read_numbers, read_table, select
 from cfopt.errors import CfoptError, InputError
 from cfopt.generative import VAE, TabularVAE, Training, train
 from cfopt.pipeline.images import as_read
 from cfopt.predictors import MSE, SPOPlus, fit
 from cfopt.question.features import Features
 from cfopt.storage.files import check_room, write_whole
+from cfopt.storage.tables import read_numbers, read_table, select
 
 #: Called with the number of each epoch and its validation loss.
 _OnEpoch: TypeAlias = Callable[[int, float], None]

@@ -14,7 +14,6 @@ Weights in safetensors, MPS and LP files, CSV, Parquet and .npy (object arrays a
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import sys
 from collections.abc import Callable
@@ -111,19 +110,10 @@ def is_known(found: Any) -> bool:
     return registry.predictors.name_of(found) is not None
 
 
-def source_digest(found: Callable[..., Any]) -> str | None:
-    """A digest of the file that defines something; None where there is none."""
+def source_file(found: Callable[..., Any]) -> Path | None:
+    """The file that defines something; None where there is none."""
     try:
         file = inspect.getsourcefile(found)
     except TypeError:
         file = None
-    return None if file is None else digest(Path(file))
-
-
-def digest(path: Path) -> str:
-    """A digest of a file's content."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error}.") from error
+    return None if file is None else Path(file)

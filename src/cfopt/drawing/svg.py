@@ -64,7 +64,7 @@ def common(scene: Scene) -> Markup:
 
 def _drawn(panel: Panel, scene: Scene, standalone: bool, sketched: bool) -> Markup:
     if isinstance(scene, Network):
-        plan = _Plan(scene)
+        plan = _plan(scene)
         parts, size = plan.draw(panel, sketched), plan.size
     elif isinstance(scene, Cells):
         parts, size = _draw_cells(panel, scene, sketched), _map_size(scene)
@@ -76,7 +76,7 @@ def _drawn(panel: Panel, scene: Scene, standalone: bool, sketched: bool) -> Mark
 
 def _places(scene: Scene) -> list[str]:
     if isinstance(scene, Network):
-        return _Plan(scene).places()
+        return _plan(scene).places()
     return _map_places(scene) if isinstance(scene, Cells) else []
 
 
@@ -114,6 +114,7 @@ class _Plan:
         width = self._step * across + 2 * self._left - self._edge
         self._left += max(0.0, _LEAST - width) / 2
         self.size = max(width, _LEAST), self._step * down + self._top + _MARGIN
+        self._known_arcs: dict[int, str] = {}
 
     def at(self, k: int) -> tuple[float, float]:
         """The middle of a place."""
@@ -128,7 +129,12 @@ class _Plan:
         return [*costs, *(svg.path(self._arcs(chosen), kind) for chosen, kind in taken)]
 
     def _arcs(self, chosen: Iterable[Any]) -> str:
-        return "".join(self._arc(int(k)) for k in chosen)
+        return "".join([self._known(int(k)) for k in chosen])
+
+    def _known(self, k: int) -> str:
+        if k not in self._known_arcs:
+            self._known_arcs[k] = self._arc(k)
+        return self._known_arcs[k]
 
     def _arc(self, k: int) -> str:
         (x, y), (u, v) = map(self.at, self.scene.arcs[k])
@@ -166,6 +172,18 @@ class _Plan:
             elif k in self._labelled:
                 parts.append(svg.text(x, y - 6, name, "label"))
         return [*parts, *_rulers(scene, self._step, self._left, self._top)]
+
+
+#: The plan of the network that was drawn last: a report draws the same one a thousand times.
+_LAST: list[_Plan] = []
+
+
+def _plan(scene: Network) -> _Plan:
+    plan = _LAST[0] if _LAST else None
+    if plan is None or plan.scene is not scene:
+        plan = _Plan(scene)
+        _LAST[:] = [plan]
+    return plan
 
 
 def _point(x: float, y: float) -> str:

@@ -134,6 +134,12 @@ class Problem(DecisionSpace, ABC):
         For problems that cannot test every decision; rows that are not finite have none.
         """
 
+    def renew(self) -> None:
+        """Forget what earlier calls left behind, such as a solver's last basis.
+
+        Then what follows is the same to the last digit, whatever went before.
+        """
+
     def list_decisions(self, limit: int) -> Array | None:
         """Every decision, `(D, m)`; None if they are more than `limit` or cannot be listed."""
         return None

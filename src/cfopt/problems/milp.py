@@ -289,6 +289,9 @@ class MILP(Problem):
             raise InputError("cost_columns needs at least one column, and each only once.")
         return np.asarray(found, dtype=np.intp)
 
+    def renew(self) -> None:
+        self._highs, self._exact = None, None
+
     def __getstate__(self) -> dict[str, Any]:
         # A HiGHS instance cannot be pickled; it is rebuilt where it is needed.
         return self.__dict__ | {"_highs": None, "_exact": None}

@@ -91,6 +91,9 @@ class Oracle(Problem):
     def remember(self, decisions: Array) -> None:
         self._returned.add(decisions)
 
+    def renew(self) -> None:
+        self._returned = Returned()
+
     def audit(self, decisions: Array) -> dict[int, str]:
         if self._is_feasible is None:
             return {}

@@ -120,6 +120,9 @@ class PyEPOProblem(Problem):
         """A decision that the model has returned is feasible by definition."""
         self._returned.add(decisions)
 
+    def renew(self) -> None:
+        self._returned, self._exact = Returned(), None
+
     def faults(self, decisions: Array) -> list[str]:
         """By asking the model, where its solver can be asked; by trying it where it is binary."""
         known = self._returned.knows(decisions)

@@ -20,6 +20,8 @@ from cfopt.problems.scene import _SPELLED, Path, Place, Scene, hints
 
 #: How far a value may be from a whole number to count as one.
 _WHOLE = 1e-4
+#: How many routes are kept with their stops.
+_KNOWN = 4096
 #: Among more places a network shows no names and arrows.
 _MANY = 60
 #: How many orders of visited cells are remembered: pages and reports ask for each many times.
@@ -98,6 +100,19 @@ class Routes(Scene):
 
     def stops(self, decision: Array) -> list[str] | None:
         """The names of the places that a route visits; None if it is not a simple route."""
+        # A report names the same few routes again and again.
+        key = decision.tobytes()
+        if key not in self._known_stops:
+            if len(self._known_stops) >= _KNOWN:
+                self._known_stops.clear()
+            self._known_stops[key] = self._stops(decision)
+        return self._known_stops[key]
+
+    @cached_property
+    def _known_stops(self) -> dict[bytes, list[str] | None]:
+        return {}
+
+    def _stops(self, decision: Array) -> list[str] | None:
         path = self.path_of(decision)
         if path is None:
             return None

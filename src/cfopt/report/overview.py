@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,11 +9,11 @@ from markupsafe import Markup
 
 from cfopt._typing import Array
 from cfopt.drawing import elements as svg
-from cfopt.drawing.panel import has_images, host
+from cfopt.drawing.panel import has_images
 from cfopt.names import counted, join_words
 from cfopt.report.changes import feature_moves
-from cfopt.report.plausible import ratings
 from cfopt.report.sentences import MEANING, PLAIN
+from cfopt.report.tally import Tally
 from cfopt.report.trends import land_trend, trend
 from cfopt.result.explanation import Explanation
 from cfopt.result.nearness import measured
@@ -66,29 +65,31 @@ class Overview:
     measured: str
 
 
-def overview(e: Explanation, seconds: float) -> Overview:
+def overview(e: Explanation, seconds: float, tally: Tally | None = None) -> Overview:
     """Sum up an explanation of any number of rows.
 
     Arguments:
-        e: the explanation.
+        e: the explanation, or a sample of its rows.
         seconds: the time it took to find it.
+        tally: what all rows say together, where these are a sample.
     """
-    number = Counter(e.status)
+    said = (trend(e, feature_moves(e)) or land_trend(e)) if tally is None else ""
+    if tally is None:
+        tally = Tally()
+        tally.add(e, np.arange(len(e)))
     counts = tuple(
-        Count(status, PLAIN[status], number[status], MEANING[status])
+        Count(status, PLAIN[status], tally.status[status], MEANING[status])
         for status in Status
-        if number[status]
+        if tally.status[status]
     )
-    found = (e.valid & (e.steps > 0)).cpu()
-    distances = host(e.distance)[found.numpy()]
-    measure = measured(e)
+    distances, measure = tally.distances.values, measured(e)
     return Overview(
         asked=_asked(e),
-        lede=_lede(e),
-        trend=trend(e, feature_moves(e)) or land_trend(e),
+        lede=_lede(tally),
+        trend=said,
         counts=counts,
-        facts=tuple(_facts(e, distances, seconds, measure)),
-        shares=_shares(counts, len(e)),
+        facts=tuple(_facts(tally, seconds, measure)),
+        shares=_shares(counts, tally.rows),
         distances=_histogram(distances),
         measured=measure,
     )
@@ -105,11 +106,11 @@ def _asked(e: Explanation) -> str:
     return f"{e.criterion.ask()}{margin}" + (f" Asked of {what}." if what else "")
 
 
-def _lede(e: Explanation) -> str:
-    asked, answered = len(e), int(e.valid.sum())
+def _lede(tally: Tally) -> str:
+    asked, answered = tally.rows, tally.valid
     if not asked:
         return "No question was asked."
-    proved = sum(status is Status.PROVED_INFEASIBLE for status in e.status)
+    proved = tally.status[Status.PROVED_INFEASIBLE]
     text = f"{asked:,} {'question' if asked == 1 else 'questions'} asked, {answered:,} answered"
     if proved:
         text += f"; {proved:,} proved to have no answer"
@@ -117,25 +118,21 @@ def _lede(e: Explanation) -> str:
     return text + (f"; {rest:,} left without an answer." if rest else ".")
 
 
-def _facts(e: Explanation, distances: Array, seconds: float, measure: str) -> list[Fact]:
+def _facts(tally: Tally, seconds: float, measure: str) -> list[Fact]:
     facts = []
-    if len(e):
-        answered = int(e.valid.sum())
-        detail = f"{answered:,} of {len(e):,}"
-        facts.append(Fact(percent(answered, len(e)), "Answered", detail))
-    if len(distances):
-        spread = f"{distances.min():.3g} to {distances.max():.3g}"
-        facts.append(Fact(f"{np.median(distances):.3g}", "Median distance", spread))
-        closest = int((e.optimal & (e.steps > 0)).sum())
-        detail = f"of {counted(len(distances), 'change')} found"
-        detail += f", measured {measure}" if measure and closest else ""
-        facts.append(Fact(f"{closest:,}", "Proved closest", detail))
-    if e.latent is not None and bool(e.valid.any()):
-        words = [word for word, valid in zip(ratings(e), e.valid.tolist(), strict=True) if valid]
-        usual = len(words) - words.count("unusual")
+    if tally.rows:
+        detail = f"{tally.valid:,} of {tally.rows:,}"
+        facts.append(Fact(percent(tally.valid, tally.rows), "Answered", detail))
+    if tally.found:
+        spread = f"{tally.nearest:.3g} to {tally.farthest:.3g}"
+        facts.append(Fact(f"{np.median(tally.distances.values):.3g}", "Median distance", spread))
+        detail = f"of {counted(tally.found, 'change')} found"
+        detail += f", measured {measure}" if measure and tally.closest else ""
+        facts.append(Fact(f"{tally.closest:,}", "Proved closest", detail))
+    if tally.rated:
         detail = "codes with a norm that is not unusual"
-        facts.append(Fact(percent(usual, len(words)), "Plausible", detail))
-    each = f"{duration(seconds / len(e))} a task" if len(e) > 1 else ""
+        facts.append(Fact(percent(tally.usual, tally.rated), "Plausible", detail))
+    each = f"{duration(seconds / tally.rows)} a task" if tally.rows > 1 else ""
     facts.append(Fact(duration(seconds), "Time to explain", each))
     return facts
 

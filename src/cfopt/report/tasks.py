@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -78,15 +79,20 @@ class TaskView:
         return None if infeasible or not self.changes.rows else self.changes.rows[0]
 
 
-def task_views(e: Explanation, shown: list[Gallery]) -> list[TaskView]:
+def task_views(
+    e: Explanation, shown: list[Gallery], numbers: Sequence[int] | None = None
+) -> list[TaskView]:
     """What is said about every row.
 
     Arguments:
         e: the explanation.
         shown: the pictures of every row.
+        numbers: the numbers by which rows are known; from 0 by default.
     """
     moves, measure = feature_moves(e), measured(e)
-    return [_view(e, row, shown[row], moves[row], measure) for row in range(len(e))]
+    views = [_view(e, row, shown[row], moves[row], measure) for row in range(len(e))]
+    known = range(len(e)) if numbers is None else numbers
+    return [replace(view, number=number) for view, number in zip(views, known, strict=True)]
 
 
 def _view(e: Explanation, row: int, gallery: Gallery, moves: list[Move], measure: str) -> TaskView:

@@ -23,7 +23,7 @@ def trend(e: Explanation, moves: Sequence[Sequence[Move]]) -> str:
         e: the explanation.
         moves: the features that moved in every row.
     """
-    found = [row for row in range(len(e)) if bool(e.valid[row]) and moves[row]]
+    found = [row for row, valid in enumerate(e.valid.tolist()) if valid and moves[row]]
     if len(found) < _LEAST:
         return ""
     seen = Counter(

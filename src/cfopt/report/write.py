@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -20,7 +20,9 @@ from cfopt.report.overview import overview
 from cfopt.report.pictures import ROOM, galleries
 from cfopt.report.quality import measure_lines
 from cfopt.report.sentences import PLAIN, value_word
+from cfopt.report.tally import Tally
 from cfopt.report.tasks import task_views
+from cfopt.report.whole import whole
 from cfopt.result.explanation import Explanation
 from cfopt.storage.files import write_whole
 
@@ -34,6 +36,8 @@ def write_report(
     settings: Mapping[str, str],
     measures: pd.DataFrame | None = None,
     room: int = ROOM,
+    tally: Tally | None = None,
+    numbers: Sequence[int] | None = None,
 ) -> Path:
     """Write a report of all rows: one HTML file that needs no network and no other file.
 
@@ -46,6 +50,8 @@ def write_report(
         measures: what `cfopt.metrics.evaluate` found, for a table at the end of the page.
         room: the most bytes that all pictures may take together; when they are used up, the
             remaining tasks are drawn as sketches, or not at all.
+        tally: what all rows say together, where these are a sample of them.
+        numbers: the numbers that rows have there; from 0 by default.
     """
     shown = galleries(explanation, room)
     style, script = palette.css() + _text("style.css"), _text("script.js")
@@ -53,8 +59,9 @@ def write_report(
     page = _environment().get_template("report.html")
     html = page.render(
         title=title,
-        overview=overview(explanation, seconds),
-        tasks=task_views(explanation, shown),
+        overview=overview(explanation, seconds, tally),
+        whole=None if tally is None else whole(tally),
+        tasks=task_views(explanation, shown, numbers),
         measures=measure_lines(measures),
         settings=settings,
         plain=PLAIN,

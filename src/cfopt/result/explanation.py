@@ -333,10 +333,14 @@ class Explanation(Batch):
 
     @classmethod
     def from_json(cls, source: str | Path, problem: Problem | None = None) -> Explanation:
-        """Read what `to_json` wrote: a path, or the text itself."""
+        """Read what `to_json` wrote: a path, or the text itself; also a file of JSON lines."""
         from cfopt.result.json import from_dict
+        from cfopt.result.json_lines import from_lines
 
         text = str(source)
+        if text.endswith(".jsonl"):
+            with Path(source).open(encoding="utf-8") as lines:
+                return from_lines(lines, problem)
         if isinstance(source, Path) or not text.lstrip().startswith("{"):
             text = Path(source).read_text(encoding="utf-8")
         try:

@@ -81,7 +81,7 @@ def to_dict(explanation: Explanation) -> dict[str, Any]:
         "radius": None if e.radii is None else _radii_to_list(e.radii),
         "latent": None if e.latent is None else _latent_to_dict(e.latent),
         "options": None if e.options is None else [to_dict(one) for one in e.options],
-        "remedy": [_remedy_to_dict(one) for one in e.remedy],
+        "remedy": [remedy_to_dict(one) for one in e.remedy],
     }
 
 
@@ -129,7 +129,7 @@ def from_dict(content: Any, problem: Problem | None = None) -> Explanation:
             options=None if options is None else tuple(from_dict(one, problem) for one in options),
             prices=prices,
             radii=_radii(content.get("radius"), dtype),
-            remedy=tuple(_remedy(one, problem) for one in content.get("remedy", ())),
+            remedy=tuple(remedy_from_dict(one, problem) for one in content.get("remedy", ())),
         )
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise InputError(f"The explanation is damaged: {type(error).__name__} {error}.") from error
@@ -158,7 +158,8 @@ def _asked_prices(found: Explanation) -> Prices:
     return Prices(asked.proximity or L1(), asked.features)
 
 
-def _remedy_to_dict(remedy: Remedy | None) -> dict[str, Any] | None:
+def remedy_to_dict(remedy: Remedy | None) -> dict[str, Any] | None:
+    """What would help a row, as plain values."""
     if remedy is None:
         return None
     return {
@@ -169,7 +170,8 @@ def _remedy_to_dict(remedy: Remedy | None) -> dict[str, Any] | None:
     }
 
 
-def _remedy(content: dict[str, Any] | None, problem: Problem | None) -> Remedy | None:
+def remedy_from_dict(content: dict[str, Any] | None, problem: Problem | None) -> Remedy | None:
+    """What `remedy_to_dict` described."""
     if content is None:
         return None
     limits, found = tuple(content["limits"]), from_dict(content["answer"], problem)

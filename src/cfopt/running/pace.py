@@ -38,6 +38,11 @@ class Pace:
         self._trust, self._clock, self._start = trust, clock, clock()
         self._note()
 
+    def begin(self) -> None:
+        """Work begins only now: what went before says nothing about its pace."""
+        self._start = self._clock()
+        self._note()
+
     def moved(self, amount: float) -> None:
         """This amount of the running piece is done."""
         # Never back: the steps of some searches are counted again at each stage.

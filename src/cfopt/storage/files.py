@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from cfopt.errors import StorageError
@@ -13,10 +14,16 @@ from cfopt.errors import StorageError
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file whole or not at all; what was there before is replaced at once."""
     check_room(path.parent, len(data))
+    write_in_pieces(path, [data])
+
+
+def write_in_pieces(path: Path, pieces: Iterable[bytes]) -> None:
+    """The same, of bytes that come one after the other and are not kept."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open("wb") as file:
-            file.write(data)
+            for piece in pieces:
+                file.write(piece)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

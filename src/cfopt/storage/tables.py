@@ -88,7 +88,7 @@ def read_numbers(path: Path, names: tuple[str, ...] | None = None) -> np.ndarray
         names: the names of the columns, in order; a table that has some of them is read by name,
             any other as it stands.
     """
-    return _numbers(read_table(path), path, names)
+    return numbers_of(read_table(path), path, names)
 
 
 def read_argument(path: Path) -> Any:
@@ -108,7 +108,7 @@ def read_argument(path: Path) -> Any:
             (nodes,) = _nodes(table, path, "node")
             places = numeric(table[["x", "y"]], path).to_numpy(dtype=np.float64)
             return dict(zip(nodes, places.tolist(), strict=True))
-    return _numbers(table, path)
+    return numbers_of(table, path)
 
 
 def _nodes(table: pd.DataFrame, path: Path, *names: str) -> list[list[Any]]:
@@ -123,9 +123,10 @@ def _nodes(table: pd.DataFrame, path: Path, *names: str) -> list[list[Any]]:
     return [(column if whole else column.astype(str)).tolist() for _, column in columns.items()]
 
 
-def _numbers(
+def numbers_of(
     table: pd.DataFrame | np.ndarray[Any, Any], path: Path, names: tuple[str, ...] | None = None
 ) -> np.ndarray[Any, Any]:
+    """A table as an array of numbers, as `read_numbers` does."""
     if isinstance(table, pd.DataFrame):
         if names is not None and not {str(column) for column in table.columns}.isdisjoint(names):
             table = select(table, names, path)

@@ -1,0 +1,39 @@
+"""One part, explained and kept: what every process of a fleet does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import asdict
+
+from cfopt.fleet.answers import explain_part
+from cfopt.fleet.folder import RunFolder
+from cfopt.fleet.table import write_part
+from cfopt.fleet.work import OnProgress
+
+
+def keep_part(
+    folder: RunFolder,
+    part: int,
+    lethal: Collection[int] = (),
+    on_batch: Callable[[int], None] | None = None,
+    on_progress: OnProgress | None = None,
+) -> float:
+    """Explain a part and write it; how many seconds that took.
+
+    Arguments:
+        folder: the folder of the run.
+        part: the number of the part.
+        lethal: rows that are not to be touched.
+        on_batch: called with the number of rows of each batch that is done.
+        on_progress: called with each report of the search.
+    """
+    start, cpu = time.perf_counter(), time.process_time()
+    rows = folder.work.parts[part]
+    folder.note(part, "begun")
+    found = explain_part(folder.work, rows, lethal, on_batch, on_progress)
+    written = write_part(folder.file(part), found, rows)
+    seconds = time.perf_counter() - start
+    spent = time.process_time() - cpu
+    folder.note(part, "ended", seconds=seconds, cpu=spent, **asdict(written))
+    return seconds

@@ -1,0 +1,181 @@
+"""Rows to explain and how, cut into parts that depend on the question and the input alone."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias
+
+import torch
+
+from cfopt.engine.progress import Progress
+from cfopt.explaining.explain import answer
+from cfopt.explaining.remedy import remedies
+from cfopt.pipeline import Pipeline
+from cfopt.pipeline.contexts import Contexts
+from cfopt.question import Question
+from cfopt.result.explanation import Explanation
+from cfopt.search import Auto
+from cfopt.search.dry_run import DryRun
+
+#: Rows explained at once, at most: of vectors and of images.
+_VECTORS, _IMAGES = 128, 16
+#: Rows of the first part, how many batches make a part, and the most parts of a run.
+_FIRST, _BATCHES, _PARTS = 16, 8, 20_000
+#: Called with each report of a search.
+OnProgress: TypeAlias = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Some rows: their contexts, and what is asked of them."""
+
+    contexts: Contexts
+    question: Question
+
+
+class Work(ABC):
+    """All that a run explains: rows by their numbers, read when they are needed.
+
+    Arguments:
+        pipeline: predictor and problem.
+        settings: all that results depend on, as JSON can hold it, digests of files included.
+        batch: rows to explain at once, at most; None for a default.
+        part: rows that are kept together in one file, at most; None for a default.
+        title: what the report is called.
+        notes: what a user may want to know before it starts.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        settings: dict[str, Any],
+        *,
+        batch: int | None = None,
+        part: int | None = None,
+        title: str = "",
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        self.pipeline, self.settings, self.title, self.notes = pipeline, settings, title, notes
+        self._batch, self._part = batch, part
+        self._read: tuple[range, Asked] | None = None
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def read(self, rows: range) -> Asked:
+        """Some rows, and what is asked of them; they are numbered from 0, without a gap."""
+
+    def origin(self) -> dict[str, Any]:
+        """Where the work comes from."""
+        return {}
+
+    def identity(self) -> dict[str, Any]:
+        """What a manifest says besides, by which a finished run is recognised."""
+        return {}
+
+    def described(self) -> dict[str, str]:
+        """What a reader of the report may want to know about the run."""
+        return {}
+
+    @property
+    def pictures(self) -> int:
+        """How many rows are drawn, at most."""
+        return 0
+
+    @property
+    def measured(self) -> int:
+        """Of how many answers the measures of the field are taken, at most."""
+        return 0
+
+    @property
+    def threads(self) -> int | None:
+        """How many threads a run in one process uses; None for a default."""
+        return None
+
+    @cached_property
+    def first(self) -> Asked:
+        """The first row, which stands for what all rows share."""
+        return self.read(range(min(1, len(self))))
+
+    @property
+    def batch(self) -> int:
+        """Rows that are explained at once, at most."""
+        return self._batch or (_VECTORS if self.first.contexts.x.ndim == 2 else _IMAGES)
+
+    @cached_property
+    def parts(self) -> list[range]:
+        """Which rows are kept together.
+
+        Numbers in a batch are rounded a little differently than alone. So parts, and batches within
+        them, depend on nothing but the number of rows and the settings: whoever explains a part
+        finds the same, to the last digit. They grow: the first results come soon.
+        """
+        count, batch = len(self), self.batch
+        fewest = -(-count // (_PARTS * batch)) * batch
+        most = self._part or max(_BATCHES * batch, fewest)
+        return list(_growing(count, most))
+
+    def batches(self, rows: range) -> Iterator[range]:
+        """The batches of a part."""
+        for start in range(rows.start, rows.stop, self.batch):
+            yield range(start, min(start + self.batch, rows.stop))
+
+    def load(self, rows: range) -> Asked:
+        """Read some rows; those within them are then at hand."""
+        if self._read is None or self._read[0] != rows:
+            self._read = rows, self.read(rows)
+        return self._read[1]
+
+    def rows(self, rows: range) -> Asked:
+        """Some rows, from those at hand if they are among them."""
+        if self._read is None or not _within(rows, self._read[0]):
+            return self.read(rows)
+        there, asked = self._read
+        index = torch.arange(rows.start - there.start, rows.stop - there.start)
+        labels = asked.contexts.labels
+        picked = None if labels is None else tuple(labels[i] for i in index.tolist())
+        contexts = replace(asked.contexts, x=asked.contexts.x[index], labels=picked)
+        return Asked(contexts, asked.question[index])
+
+    def explain(self, rows: range, on_progress: OnProgress | None = None) -> Explanation:
+        """Explain some rows; of those that limits make impossible, say what would help."""
+        return remedies(self._ask(self.rows(rows), on_progress), self.pipeline)
+
+    def trial(self, rows: range) -> Explanation:
+        """Try everything but the search on some rows: what raises here would do so later."""
+        asked = self.rows(rows)
+        search = DryRun(asked.question.search or Auto())
+        # To start from known contexts is a search of its own.
+        question = replace(asked.question, search=search, reference=None)
+        found = self._ask(Asked(asked.contexts, question))
+        # As it was asked, also where it was only tried.
+        return replace(found, asked=replace(found.asked, search=asked.question.search))
+
+    def _ask(self, asked: Asked, on_progress: OnProgress | None = None) -> Explanation:
+        contexts = asked.contexts
+        found = answer(contexts.x, self.pipeline, asked.question, on_progress)
+        return replace(found, labels=contexts.labels, columns=contexts.columns)
+
+
+class Recipe(Protocol):
+    """What a process needs to know to do some work: small, and picklable."""
+
+    def open(self) -> Work:
+        """Load what is needed."""
+        ...
+
+
+def _within(rows: range, others: range) -> bool:
+    return others.start <= rows.start and rows.stop <= others.stop
+
+
+def _growing(count: int, most: int) -> Iterator[range]:
+    start, size = 0, min(_FIRST, most)
+    while start < count:
+        stop = min(start + size, count)
+        yield range(start, stop)
+        start, size = stop, min(2 * size, most)

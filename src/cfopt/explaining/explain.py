@@ -214,6 +214,8 @@ def _with_reference(search: Search, known: Tensor | None, task: Task) -> Search:
     if known is None:
         return search
     informed = search.knowing(known)
+    if search.stands_alone:
+        return informed
     last: Search
     if not task.differentiable:
         if informed is not search:

@@ -11,6 +11,7 @@ from .protocol import GenerativeModel as GenerativeModel
 from .protocol import check_generative as check_generative
 from .protocol import reconstruct as reconstruct
 from .tabular import TabularVAE as TabularVAE
+from .textured import TexturedVAE as TexturedVAE
 from .training import Training as Training
 from .training import active_latents as active_latents
 from .training import train as train

@@ -18,22 +18,25 @@ class Terms(NamedTuple):
         reconstruction: `|x - d(z)|^2`.
         divergence: `KL(e(x) || N(0, I))`.
         costs: `|phi(x) - phi(d(z))|^2`.
+        misfit: what is to be kept small instead of the reconstruction error: half of it, unless
+            the VAE says otherwise.
     """
 
     reconstruction: Tensor
     divergence: Tensor
     costs: Tensor
+    misfit: Tensor
 
     def loss(self, alpha: float, weight: float = 1.0) -> Tensor:
         """The negative of the bound (Eqs. 5 and 8): `(B,)`.
 
-            1/2 |x - d(z)|^2 + weight KL + alpha |phi(x) - phi(d(z))|^2
+            misfit + weight KL + alpha |phi(x) - phi(d(z))|^2
 
         Arguments:
             alpha: the weight of costs; 0 is the plain VAE.
             weight: the weight of the divergence, below 1 while training warms up.
         """
-        return 0.5 * self.reconstruction + weight * self.divergence + alpha * self.costs
+        return self.misfit + weight * self.divergence + alpha * self.costs
 
 
 def divergence(codes: Gaussian) -> Tensor:
@@ -64,4 +67,6 @@ def terms(
             with torch.no_grad():
                 costs = predictor(x)
         moved = (predictor(decoded) - costs).square().sum(1)
-    return Terms(vae.squared_error(x, decoded), divergence(codes), moved)
+    return Terms(
+        vae.squared_error(x, decoded), divergence(codes), moved, vae.misfit(x, decoded)
+    )

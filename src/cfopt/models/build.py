@@ -7,9 +7,10 @@ from pathlib import Path
 
 import torch
 from rich.console import Console
+from torch import nn
 
 from cfopt.datasets import Maps, Terrain
-from cfopt.generative import CompactVAE, ProgressBar, Training, train
+from cfopt.generative import CompactVAE, ProgressBar, TexturedVAE, Training, train
 from cfopt.models import terrain
 from cfopt.models.card import measure, write_card
 from cfopt.predictors import MSE, CompactCNN, Loss, SPOPlus, fit
@@ -54,7 +55,33 @@ def build(folder: Path, scratch: Path, maps: int, epochs: int, console: Console)
             )
         save_module(vae, folder / name, torch.float16)
         checkpoint.unlink()
+    if not (folder / terrain.SHARP).exists():
+        vae = _sharp(training, validation, predictor, scratch, sharp_epochs, console)
+        save_module(vae, folder / terrain.SHARP, torch.float16)
     write_card(folder, measure(folder), maps, epochs)
+
+
+def _sharp(
+    training: Maps,
+    validation: Maps,
+    predictor: nn.Module,
+    scratch: Path,
+    epochs: int,
+    console: Console,
+) -> TexturedVAE:
+    torch.manual_seed(0)
+    vae = TexturedVAE()
+    with ProgressBar("sharp VAE", epochs, console) as bar:
+        train(
+            vae,
+            training.images,
+            validation.images,
+            Training(alpha=2.0, epochs=epochs, learning_rate=3e-3, batch_size=32),
+            predictor=predictor,
+            checkpoint=scratch / f"{terrain.SHARP}.checkpoint",
+            on_progress=bar,
+        )
+    return vae
 
 
 def _predictor(training: Maps, validation: Maps, console: Console) -> CompactCNN:

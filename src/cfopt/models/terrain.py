@@ -19,6 +19,8 @@ FOLDER = Path(__file__).parent / "terrain"
 PREDICTOR = "cnn.safetensors"
 #: The file of the VAE that was trained with each alpha.
 VAES = {0.0: "vae-alpha-0.safetensors", 2.0: "vae-alpha-2.safetensors"}
+#: The file of the sharp VAE.
+SHARP = "sharp.safetensors"
 #: Of the maps that the models were trained, stopped and tested with.
 TRAINING_SEED, VALIDATION_SEED, TEST_SEED = 0, 1, 2
 

@@ -6,6 +6,7 @@ from cfopt.search.certify import Certify
 from cfopt.search.closed_form import ClosedForm
 from cfopt.search.cutting_plane import CuttingPlane
 from cfopt.search.derivative_free import DerivativeFree
+from cfopt.search.edits import Edits, Vocabulary
 from cfopt.search.enumeration import Enumeration
 from cfopt.search.fallback import Fallback, Refined
 from cfopt.search.mdmm import MDMM, Counting
@@ -24,6 +25,7 @@ __all__ = [
     "Counting",
     "CuttingPlane",
     "DerivativeFree",
+    "Edits",
     "Enumeration",
     "Fallback",
     "LatentReference",
@@ -35,5 +37,6 @@ __all__ = [
     "Sequential",
     "Tangents",
     "TreeCells",
+    "Vocabulary",
     "Wishes",
 ]

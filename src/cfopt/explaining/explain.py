@@ -36,6 +36,7 @@ from cfopt.result.explanation import Explanation
 from cfopt.result.outcomes import RowOutcomes
 from cfopt.result.radius import with_radius
 from cfopt.result.settle import settle, settle_at_start
+from cfopt.result.typical import with_typical
 from cfopt.search import (
     Auto,
     DerivativeFree,
@@ -182,6 +183,8 @@ def answer(
         e = work(outcomes, task)
         if question.options > 1:
             e = with_options(e, task, question.options, again)
+        if generative is not None:
+            e = with_typical(e, generative, known)
     pipeline.problem.remember(outcomes.decisions.numpy())
     if question.robust is not None:
         e = with_radius(e, pipeline)

@@ -3,6 +3,8 @@ from .anchored import Anchored as Anchored
 from .cost_aware import Terms as Terms
 from .cost_aware import divergence as divergence
 from .cost_aware import terms as terms
+from .flow import Flow as Flow
+from .flow import FlowPrior as FlowPrior
 from .pca import PCA as PCA
 from .progress import Batch as Batch
 from .progress import Epoch as Epoch

@@ -1,4 +1,4 @@
-"""What a VAE is trained for: the evidence lower bound, and costs that survive reconstruction."""
+"""What is trained for: the evidence lower bound, costs that survive reconstruction, likelihood."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from cfopt.errors import InputError
+from cfopt.generative.flow import Flow
 from cfopt.generative.vae import VAE, Gaussian
 from cfopt.pipeline import Predictor
 
@@ -46,7 +48,7 @@ def divergence(codes: Gaussian) -> Tensor:
 
 
 def terms(
-    vae: VAE,
+    vae: VAE | Flow,
     x: Tensor,
     predictor: Predictor | None = None,
     costs: Tensor | None = None,
@@ -54,11 +56,23 @@ def terms(
 ) -> Terms:
     """The terms for a batch of contexts, by one sample of the code that all of them share.
 
+    A flow has no reconstruction error, and its likelihood is known: its negative logarithm is the
+    misfit.
+
     Arguments:
+        vae: what is trained.
         predictor: phi, if costs count.
         costs: `phi(x)` where it is known already, `(B, n)`.
         generator: the random numbers of the sample.
     """
+    if isinstance(vae, Flow):
+        if predictor is not None:
+            raise InputError(
+                "A flow loses nothing of a context, so that no costs can get lost: train it with "
+                "alpha=0."
+            )
+        none = torch.zeros_like(x[:, 0])
+        return Terms(none, none, none, -vae.log_density(x))
     codes = vae.distribution(x)
     decoded = vae.decode(codes.sample(generator))
     moved = torch.zeros_like(x.flatten(1)[:, 0])
@@ -67,6 +81,4 @@ def terms(
             with torch.no_grad():
                 costs = predictor(x)
         moved = (predictor(decoded) - costs).square().sum(1)
-    return Terms(
-        vae.squared_error(x, decoded), divergence(codes), moved, vae.misfit(x, decoded)
-    )
+    return Terms(vae.squared_error(x, decoded), divergence(codes), moved, vae.misfit(x, decoded))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,8 @@ from cfopt.generative.vae import VAE
 
 #: Channels that tell the encoder where it is.
 _PLACE = 8
+#: How many quantiles of the usual reconstruction errors are kept.
+_QUANTILES = 201
 #: Each pixel of a texture is seen alone, and learns so many times faster than shared weights.
 _GAIN = 10.0
 
@@ -44,6 +46,7 @@ class TexturedVAE(VAE):
     value_range = (0.0, 1.0)
     interpolate_rows: Tensor
     interpolate_cols: Tensor
+    usual_errors: Tensor
 
     def __init__(
         self,
@@ -100,6 +103,20 @@ class TexturedVAE(VAE):
             )
             self.register_buffer(f"interpolate_{name}", weights[0, 0], persistent=False)
 
+        self.register_buffer("usual_errors", torch.full((_QUANTILES,), torch.nan))
+
+    @torch.no_grad()
+    def calibrate(self, maps: Tensor) -> TexturedVAE:
+        """Remember the reconstruction errors of held-out maps, `(N, 3, H, W)`; returns the model.
+
+        What is reconstructed much worse is not a map of the kind that the model knows.
+        """
+        parts = torch.split(maps, 100)
+        errors = torch.cat([self.squared_error(part, self(part)) for part in parts])
+        ranks = torch.linspace(0, 1, _QUANTILES, dtype=torch.float64)
+        self.usual_errors.copy_(errors.double().quantile(ranks))
+        return self
+
     def settings(self) -> dict[str, Any]:
         """The arguments that rebuild this model, without its weights."""
         return dict(self._arguments)
@@ -107,11 +124,13 @@ class TexturedVAE(VAE):
     def decode(self, z: Tensor) -> Tensor:
         """The map of each code: `(B, n) -> (B, 3, H, W)`."""
         self.check_codes(z)
-        fields = self.decoder["fields"](z.reshape(-1, *self.grid))
+        layers = cast(nn.ModuleDict, self.decoder)
+        fields = layers["fields"](z.reshape(-1, *self.grid))
         smooth = self.interpolate_rows.T @ (fields @ self.interpolate_cols)
-        shares, lights = self.decoder["pixels"](smooth).chunk(2, dim=1)
+        shares, lights = layers["pixels"](smooth).chunk(2, dim=1)
         weights = shares.softmax(1) * lights.sigmoid()
-        return (weights[:, :, None] * (_GAIN * self.texture).sigmoid()).sum(1)
+        x: Tensor = (weights[:, :, None] * (_GAIN * self.texture).sigmoid()).sum(1)
+        return x
 
     def misfit(self, x: Tensor, decoded: Tensor) -> Tensor:
         """`precision (|x - d|_1 + |D(x - d)|_1)` with the differences D of neighbours: `(B,)`."""

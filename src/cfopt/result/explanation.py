@@ -29,6 +29,8 @@ from cfopt.result.status import Status
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from cfopt.result.typical import Typical
+
 
 def is_optimal(loss: Tensor, bound: Tensor) -> Tensor:
     """Whether a loss meets its bound, up to rounding: `(B,), (B,) -> (B,)`."""
@@ -77,6 +79,8 @@ class Explanation(Batch):
             "exact", "at least" or "at most", for each row; None until `cfopt.with_radius` says so.
         prices: the same question about the costs instead of the contexts, if it was asked: its
             features are the entries of the costs.
+        typical: how usual the contexts are to the generative model, as percentiles of held-out
+            ones; None without such a model, or where nothing is known to compare with.
         remedy: what would help rows that limits make impossible; empty unless `cfopt.remedies` was
             asked.
     """
@@ -111,6 +115,7 @@ class Explanation(Batch):
     radius_kind: tuple[str, ...] = field(default=(), metadata=ROWS)
     prices: Explanation | None = field(default=None, metadata=ROWS)
     remedy: tuple[Remedy | None, ...] = field(default=(), metadata=ROWS)
+    typical: Typical | None = field(default=None, metadata=ROWS)
 
     def __len__(self) -> int:
         return len(self.x0)
@@ -267,6 +272,9 @@ class Explanation(Batch):
             columns["norm of code"] = norms(self.latent.z).tolist()
             columns["in sphere"] = self.in_sphere().tolist()
             columns["moved by reconstruction"] = self.reconstruction_moved.tolist()
+        if self.typical is not None:
+            columns["percentile before"] = self.typical.before.tolist()
+            columns["percentile after"] = self.typical.after.tolist()
         for what, frame in (("before", self.frame_before), ("after", self.frame)):
             columns |= {f"{name} {what}": values.tolist() for name, values in frame.items()}
         labels = self.labels if self.labels is not None else range(len(self))

@@ -9,6 +9,7 @@ from cfopt.search.derivative_free import DerivativeFree
 from cfopt.search.edits import Edits, Vocabulary
 from cfopt.search.enumeration import Enumeration
 from cfopt.search.fallback import Fallback, Refined
+from cfopt.search.few_codes import FewCodes
 from cfopt.search.mdmm import MDMM, Counting
 from cfopt.search.reference import Reference
 from cfopt.search.scenarios import Scenarios
@@ -28,6 +29,7 @@ __all__ = [
     "Edits",
     "Enumeration",
     "Fallback",
+    "FewCodes",
     "LatentReference",
     "LatentSequential",
     "Reference",

@@ -80,7 +80,7 @@ class Vocabulary:
         contexts = known[:1].repeat(kinds, 1)
         for one in np.unique(unit):
             columns = torch.from_numpy(np.flatnonzero(unit == one))
-            values, counts = known[:, columns].unique(dim=0, return_counts=True)
+            values, counts = torch.unique(known[:, columns], dim=0, return_counts=True)
             if len(columns) > 1:
                 values = values[counts.argsort(descending=True, stable=True)]
                 picked = torch.arange(kinds).clamp(max=len(values) - 1)

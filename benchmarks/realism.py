@@ -19,6 +19,7 @@ from torch import Tensor
 import cfopt
 from cfopt import metrics
 from cfopt.datasets import Terrain
+from cfopt.generative import Anchored
 from cfopt.search import Edits
 from cfopt.storage import weights
 
@@ -63,7 +64,7 @@ def compare(count: int) -> list[dict[str, Any]]:
         "naive, among pixels": {"search": cfopt.MDMM()},
         "VAE, 64 codes, alpha = 0": {"generative": models.plain_vae, "plausibility": sphere},
         "sharp VAE": {"generative": models.sharp},
-        "sharp VAE, anchored": {"generative": cfopt.Anchored(models.sharp)},
+        "sharp VAE, anchored": {"generative": Anchored(models.sharp)},
         "sharp VAE, anchored, prior": {"generative": models.generative, "plausibility": sphere},
         "edits": {"search": Edits(), "reference": known},
     }

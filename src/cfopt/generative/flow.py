@@ -92,6 +92,35 @@ class Flow(CodedModule):
         self.volume.copy_(-spread.log().sum())
         return self
 
+    @torch.no_grad()
+    def rematch(self, samples: int = 8000, seed: int = 0) -> Flow:
+        """Give samples of the prior the mean and covariance that contexts had; returns the model.
+
+        Likelihood hardly notices a small error that all entries share, such as a map that is a
+        little too dry everywhere; a sample shows it. So the linear layer is changed by as much as
+        samples before it differ from white ones.
+
+        Arguments:
+            samples: how many are drawn.
+            seed: of their codes.
+        """
+        generator = torch.Generator().manual_seed(seed)
+        drawn = torch.randn((samples, self.latent_dim), generator=generator).to(self.mean)
+        parts = [self._inner(part) for part in torch.split(drawn, 500)]
+        values = torch.cat(parts).double()
+        centre, centred = values.mean(0), values - values.mean(0)
+        variances, vectors = torch.linalg.eigh(centred.T @ centred / (samples - 1))
+        spread = variances.clamp(min=0).sqrt()
+        spread = spread.clamp(min=_THINNEST * float(spread.max()))
+        whiten = vectors @ torch.diag(1 / spread) @ vectors.T
+        undo = vectors @ torch.diag(spread) @ vectors.T
+        colour = whiten @ self.colour.double()
+        self.mean.copy_(self.mean.double() - centre @ colour)
+        self.whiten.copy_(self.whiten.double() @ undo)
+        self.colour.copy_(colour)
+        self.volume.copy_(self.volume.double() + spread.log().sum())
+        return self
+
     def encode(self, x: Tensor) -> Tensor:
         """The code of each context: `(B, n) -> (B, n)`."""
         return self._forward(x)[0]
@@ -99,14 +128,18 @@ class Flow(CodedModule):
     def decode(self, z: Tensor) -> Tensor:
         """The context of each code: `(B, n) -> (B, n)`."""
         self.check_codes(z)
-        for coupling in reversed(self.couplings):
-            z = cast(_Coupling, coupling).undo(z)
-        return self.mean + z @ self.colour
+        return self.mean + self._inner(z) @ self.colour
 
     def log_density(self, x: Tensor) -> Tensor:
         """The logarithm of the density at contexts: `(B, n) -> (B,)`."""
         z, volume = self._forward(x)
         return volume - 0.5 * (z.square() + math.log(2 * math.pi)).sum(1)
+
+    def _inner(self, z: Tensor) -> Tensor:
+        """What the couplings make of codes, before the linear layer: `(B, n) -> (B, n)`."""
+        for coupling in reversed(self.couplings):
+            z = cast(_Coupling, coupling).undo(z)
+        return z
 
     def _forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Codes `(B, n)`, and the logarithm of how much volume grows, `(B,)`."""

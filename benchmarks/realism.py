@@ -7,9 +7,11 @@ the next run; delete the folder to begin anew.
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from torch import Tensor
 import cfopt
 from cfopt import metrics
 from cfopt.datasets import Terrain
-from cfopt.generative import Anchored
+from cfopt.generative import Anchored, FlowPrior
 from cfopt.search import Edits
 from cfopt.storage import weights
 
@@ -91,11 +93,13 @@ def models_alone() -> list[dict[str, Any]]:
             "moved by model, %": 0.0,
         }
     ]
+    rematched = FlowPrior(models.sharp, copy.deepcopy(models.prior.flow).rematch())
     for name, model in (
         ("VAE, alpha = 0", models.plain_vae),
         ("VAE, alpha = 2", models.cost_aware_vae),
         ("sharp VAE", models.sharp),
         ("sharp VAE, prior", models.prior),
+        ("sharp VAE, prior rematched", rematched),
     ):
         generator = torch.Generator().manual_seed(0)
         with torch.no_grad():
@@ -154,9 +158,7 @@ def _explain(
     for first in range(0, len(x0), _AT_ONCE):
         rows = slice(first, min(first + _AT_ONCE, len(x0)))
         path = _FOLDER / f"{slug}-{len(x0)}-{first}.safetensors"
-        parts.append(
-            _kept(path, lambda rows=rows: _answers(pipeline, x0[rows], wanted[rows], options))
-        )
+        parts.append(_kept(path, partial(_answers, pipeline, x0[rows], wanted[rows], options)))
     return Answers(**{key: torch.cat([part[key] for part in parts]) for key in parts[0]})
 
 

@@ -89,6 +89,22 @@ def test_training_finds_what_no_normal_distribution_describes(tmp_path: Path) ->
     assert torch.equal(again.encode(held_out), flow.encode(held_out))  # type: ignore[operator]
 
 
+@torch.no_grad()
+def test_rematched_samples_have_mean_and_covariance_of_the_data_and_the_inverse_stays() -> None:
+    x = _bent(4000).double()
+    flow = _random(2).double().standardise(x).rematch(20_000)
+    generator = torch.Generator().manual_seed(9)
+    samples = flow.decode(torch.randn((20_000, 2), generator=generator).double())
+    assert torch.allclose(samples.mean(0), x.mean(0), atol=0.1)
+    assert torch.allclose(samples.T.cov(), x.T.cov(), rtol=0.1, atol=0.1)
+    assert torch.allclose(flow.decode(flow.encode(x[:5])), x[:5], atol=1e-6)
+    row = x[0]
+    jacobian = torch.autograd.functional.jacobian(lambda v: flow.encode(v[None])[0], row)
+    normal = torch.distributions.Normal(0.0, 1.0).log_prob(flow.encode(row[None])[0]).sum()
+    expected = normal + torch.linalg.slogdet(jacobian).logabsdet
+    assert flow.log_density(row[None])[0].item() == pytest.approx(expected.item(), rel=1e-5)
+
+
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(InputError, match=r"grid .* with 6 entries, got \(2, 2, 2\)"):
         Flow(6, (2, 2, 2))

@@ -42,7 +42,9 @@ def test_what_is_loaded_fits_together(models: cfopt.TerrainModels) -> None:
     assert torch.equal(models.maps, fresh.contexts())
     assert torch.equal(models.costs, fresh.costs)
     for model in (models.cost_aware_vae, models.plain_vae, models.sharp, models.prior):
-        assert model.latent_dim == (64 if model in (models.cost_aware_vae, models.plain_vae) else 288)
+        assert model.latent_dim == (
+            64 if model in (models.cost_aware_vae, models.plain_vae) else 288
+        )
         assert not model.training
         assert model.decode(model.encode(models.maps)).shape == models.maps.shape
 

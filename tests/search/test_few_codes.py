@@ -62,7 +62,9 @@ def test_entries_that_say_nothing_about_costs_stay_and_answers_are_as_near(
     assert few.loss[both].mean() <= 1.3 * plain.loss[both].mean()
 
 
-def test_short_codes_are_left_to_the_search_itself(wide: tuple[cfopt.Pipeline, Tensor, PCA]) -> None:
+def test_short_codes_are_left_to_the_search_itself(
+    wide: tuple[cfopt.Pipeline, Tensor, PCA],
+) -> None:
     pipeline, x, model = wide
     with pytest.raises(cfopt.InputError, match="no more than 12 entries"):
         cfopt.explain(

@@ -98,7 +98,8 @@ class Flow(CodedModule):
 
         Likelihood hardly notices a small error that all entries share, such as a map that is a
         little too dry everywhere; a sample shows it. So the linear layer is changed by as much as
-        samples before it differ from white ones.
+        samples before it differ from white ones. For samples only: codes of contexts are then less
+        like N(0, I) than before, and searches want these.
 
         Arguments:
             samples: how many are drawn.

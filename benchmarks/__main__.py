@@ -4,7 +4,8 @@
 `python -m benchmarks fleets --scale 0.02` measures fleets with so small a fraction of their rows.
 `python -m benchmarks sweep --rows 600 --seed 1` checks so many random tasks of a seed, and ends
 with code 1 if a claim was false. `python -m benchmarks thresholds --answers 10000` checks so many
-answers at the thresholds of tree ensembles, and ends likewise.
+answers at the thresholds of tree ensembles, and ends likewise. `python -m benchmarks plausibility
+--maps 80` explains so many maps in each of several ways.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from benchmarks import (
     qp,
     question_bars,
     questions_wishes,
+    realism,
     roads,
     robustness,
     speed,
@@ -69,6 +71,9 @@ TITLES = {
     "map step": "Maps: one MDMM step on 40 rows beside its bare passes through decoder and CNN",
     "map searches": "Maps: 40 absolute tasks, alpha = 2, beta = 10: the default search beside MDMM",
     "map plausibility": "Maps: naive and plausible explanations, judged with the alpha = 2 VAE",
+    "map realism": "Maps that no setting was chosen on: naive, plausible in several ways, edits; "
+    "decision-focused errors under the alpha = 2 VAE, which took no part in the search",
+    "map models": "Maps: generative models alone, samples and reconstructions of 1,000 maps",
     "map pixels": "Maps: explained pixel by pixel, without a generative model: beside MDMM",
     "map reconstruction": "Maps: 1,000 test maps after reconstruction",
     "map training": "Maps: training of VAEs, batches of 64",
@@ -106,8 +111,10 @@ TITLES = {
 }
 
 
-def main(chosen: list[str], rows: int, answers: int, seed: int, scale: float) -> None:
-    groups = [*GROUPS, "fleets", "thresholds", "sweep"]
+def main(
+    chosen: list[str], rows: int, answers: int, seed: int, scale: float, map_count: int
+) -> None:
+    groups = [*GROUPS, "plausibility", "fleets", "thresholds", "sweep"]
     unknown = [name for name in chosen if name not in groups]
     if unknown:
         sys.exit(f"Error: {nearest('group', unknown[0], groups)}")
@@ -128,6 +135,9 @@ def main(chosen: list[str], rows: int, answers: int, seed: int, scale: float) ->
         record("fleet kills", fleets.kills(scale))
         record("fleet parts", fleets.inside_parts())
         record("fleet results", fleets.results())
+    if not chosen or "plausibility" in chosen:
+        record("map models", realism.models_alone())
+        record("map realism", realism.compare(map_count))
     mismatches = violations = 0
     if not chosen or "thresholds" in chosen:
         lines = thresholds.check(answers, seed)
@@ -355,5 +365,8 @@ if __name__ == "__main__":
         default=1.0,
         help="The fraction of the rows of fleets: 0.01 takes minutes, 1 takes hours.",
     )
+    parser.add_argument(
+        "--maps", type=int, default=80, help="The number of maps that the group plausibility asks."
+    )
     given = parser.parse_args()
-    main(given.groups, given.rows, given.answers, given.seed, given.scale)
+    main(given.groups, given.rows, given.answers, given.seed, given.scale, given.maps)

@@ -58,7 +58,7 @@ def bench(first: int = 0) -> Bench:
 
 def step_cost(tasks: Bench, rounds: int = 12, steps: int = 12) -> list[dict[str, Any]]:
     """One MDMM step beside its bare passes through decoder and predictor, in turns."""
-    pipeline, vae = tasks.models.pipeline, tasks.models.generative
+    pipeline, vae = tasks.models.pipeline, tasks.models.cost_aware_vae
     with torch.no_grad():
         codes = vae.encode(tasks.x0)
     factual = pipeline.decide(tasks.x0)
@@ -128,7 +128,7 @@ def plausibility(tasks: Bench) -> list[dict[str, Any]]:
     """Naive and plausible explanations judged with the cost-aware VAE, found without it."""
     naive = cfopt.explain(tasks.x0, tasks.models.pipeline, tasks.criterion, search=cfopt.MDMM())
     plausible, _ = _explain(tasks, generative=tasks.models.plain_vae)
-    judge, pipeline = tasks.models.generative, tasks.models.pipeline
+    judge, pipeline = tasks.models.cost_aware_vae, tasks.models.pipeline
     rows = []
     for name, e in (("naive, among pixels", naive), ("plausible, alpha = 0", plausible)):
         x = e.x[e.valid]
@@ -196,7 +196,7 @@ def reconstruction() -> list[dict[str, Any]]:
     """What is left of 1,000 test maps and their paths after each VAE."""
     models = cfopt.load_terrain(1000)
     rows = []
-    for alpha, vae in ((0, models.plain_vae), (2, models.generative)):
+    for alpha, vae in ((0, models.plain_vae), (2, models.cost_aware_vae)):
         with torch.no_grad():
             rebuilt = torch.cat([vae(batch) for batch in torch.split(models.maps, 250)])
         true = models.pipeline.problem.solve(models.costs.double())
@@ -262,7 +262,10 @@ def _peak_memory() -> float:
 
 
 def _explain(tasks: Bench, **changes: Any) -> tuple[cfopt.Explanation, float]:
-    options = {"generative": tasks.models.generative, "plausibility": cfopt.Sphere(BETA)} | changes
+    options = {
+        "generative": tasks.models.cost_aware_vae,
+        "plausibility": cfopt.Sphere(BETA),
+    } | changes
     start = time.perf_counter()
     e = cfopt.explain(tasks.x0, tasks.models.pipeline, tasks.criterion, **options)
     return e, time.perf_counter() - start

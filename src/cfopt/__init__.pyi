@@ -72,6 +72,7 @@ from .search import ClosedForm as ClosedForm
 from .search import Counting as Counting
 from .search import CuttingPlane as CuttingPlane
 from .search import DerivativeFree as DerivativeFree
+from .search import Edits as Edits
 from .search import Enumeration as Enumeration
 from .search import LatentSequential as LatentSequential
 from .search import Scenarios as Scenarios
@@ -79,6 +80,7 @@ from .search import Search as Search
 from .search import Sequential as Sequential
 from .search import Tangents as Tangents
 from .search import TreeCells as TreeCells
+from .search import Vocabulary as Vocabulary
 from .search import Wishes as Wishes
 
 __version__: str

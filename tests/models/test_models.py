@@ -29,6 +29,8 @@ def test_the_shipped_files_fit_into_12_megabytes() -> None:
     assert {path.name for path in FOLDER.glob("*.safetensors")} == {
         terrain.PREDICTOR,
         *terrain.VAES.values(),
+        terrain.SHARP,
+        terrain.FLOW,
     }
 
 
@@ -39,10 +41,12 @@ def test_what_is_loaded_fits_together(models: cfopt.TerrainModels) -> None:
     fresh = Terrain().generate(40, seed=TEST_SEED)
     assert torch.equal(models.maps, fresh.contexts())
     assert torch.equal(models.costs, fresh.costs)
-    for vae in (models.generative, models.plain_vae):
-        assert vae.latent_dim == 64
-        assert not vae.training
-        assert vae(models.maps).shape == models.maps.shape
+    for model in (models.cost_aware_vae, models.plain_vae, models.sharp, models.prior):
+        assert model.latent_dim == (
+            64 if model in (models.cost_aware_vae, models.plain_vae) else 288
+        )
+        assert not model.training
+        assert model.decode(model.encode(models.maps)).shape == models.maps.shape
 
 
 def test_the_predictor_knows_the_costs_and_the_aware_vae_keeps_the_paths(
@@ -57,13 +61,13 @@ def test_the_predictor_knows_the_costs_and_the_aware_vae_keeps_the_paths(
     assert pipeline.regret(models.maps, best).mean() < 0.02
     plain, aware = (
         metrics.decision_focused_error(models.maps, pipeline, vae).mean()
-        for vae in (models.plain_vae, models.generative)
+        for vae in (models.plain_vae, models.cost_aware_vae)
     )
     assert aware < 0.75 * plain
 
 
 def test_metrics_are_what_their_formulas_say(models: cfopt.TerrainModels) -> None:
-    x, pipeline, vae = models.maps[:5], models.pipeline, models.generative
+    x, pipeline, vae = models.maps[:5], models.pipeline, models.cost_aware_vae
     remade = vae.decode(vae.encode(x)).detach()
     error = metrics.reconstruction_error(x, vae)
     assert torch.allclose(error, ((x - remade) ** 2).sum(dim=(1, 2, 3)), rtol=1e-4)
@@ -87,19 +91,57 @@ def test_a_map_is_explained_plausibly(models: cfopt.TerrainModels) -> None:
         reference=donors,
     )
     assert e.valid.all()
-    assert torch.allclose(models.generative.decode(e.z), e.x, atol=1e-5)
+    model = models.generative
+    with torch.no_grad():
+        anchor = model.anchor(x0, model.decode(model.encode(x0)))
+        assert torch.allclose(anchor.restore(model.decode(e.z)), e.x, atol=1e-5)
+    assert not e.reconstruction_moved.any()
     deviation = metrics.latent_norm_deviation(e)
-    radius = math.sqrt(2) * math.exp(math.lgamma(32.5) - math.lgamma(32))
+    radius = math.sqrt(2) * math.exp(math.lgamma(144.5) - math.lgamma(144))
     assert torch.allclose(deviation, (e.z.norm(dim=1) - radius).abs(), atol=1e-5)
     assert torch.equal(metrics.explanation_loss(e), e.loss)
     naive = cfopt.explain(x0, models.pipeline, criterion, search=cfopt.MDMM())
     assert naive.valid.all()
     assert naive.distance.max() < e.distance.min()
     judged = [
-        metrics.decision_focused_error(x.x, models.pipeline, models.generative).mean()
+        metrics.decision_focused_error(x.x, models.pipeline, models.cost_aware_vae).mean()
         for x in (e, naive)
     ]
     assert judged[0] < judged[1]
+
+
+@torch.no_grad()
+def test_the_sharp_vae_keeps_maps_and_paths_better_than_the_others(
+    models: cfopt.TerrainModels,
+) -> None:
+    x, pipeline = models.maps, models.pipeline
+    for other in (models.plain_vae, models.cost_aware_vae):
+        for measure in (
+            lambda model: metrics.reconstruction_error(x, model).mean(),
+            lambda model: metrics.decision_focused_error(x, pipeline, model).mean(),
+        ):
+            assert measure(models.sharp) < 0.5 * measure(other)
+    remade = models.sharp(x)
+    assert 0.9 < metrics.sharpness(remade, x)[0] < 1.1
+    assert metrics.sharpness(models.cost_aware_vae(x), x)[0] < 0.9
+
+
+def test_a_map_of_another_kind_is_called_unlike_those_that_the_model_knows(
+    models: cfopt.TerrainModels,
+) -> None:
+    strange = models.maps[:1].flip(1)  # red and blue exchanged
+    x = torch.cat([models.maps[:1], strange])
+    search = cfopt.MDMM(max_steps=2)
+    e = cfopt.explain(
+        x, models.pipeline, cfopt.Epsilon(0.1), generative=models.generative, search=search
+    )
+    assert e.typical is not None
+    assert e.typical.before[0] < 99
+    assert e.typical.before[1] == 100
+    assert "unlike those that the generative model knows" in e.message[1]
+    assert "unlike" not in e.message[0]
+    again = cfopt.Explanation.from_json(e.to_json())
+    assert torch.equal(again.typical.before, e.typical.before)  # type: ignore[union-attr]
 
 
 def test_bytes_with_channels_last_are_read_as_the_same_maps(models: cfopt.TerrainModels) -> None:

@@ -22,19 +22,46 @@ class LatentSpace(Batch):
 
     Arguments:
         model: turns codes into contexts.
-        codes: those of the factual contexts, `(B, n)`.
+        codes: those of the factual contexts, `(B, n)`; where only some entries move, these.
         plausibility: what is added to the proximity; None for nothing.
         anchor: what is put back into decoded contexts where nothing changes, if anything.
+        base: whole codes, whose other entries stay as they are, `(B, n)`; None if all move.
+        moving: the entries that move, by number, `(B, r)`.
     """
 
     model: GenerativeModel
     codes: Tensor = field(metadata=ROWS)
     plausibility: Plausibility | None = None
     anchor: Anchor | None = field(default=None, metadata=ROWS)
+    base: Tensor | None = field(default=None, metadata=ROWS)
+    moving: Tensor | None = field(default=None, metadata=ROWS)
+
+    def full(self, z: Tensor) -> Tensor:
+        """Whole codes: `(B, r) -> (B, n)`."""
+        if self.base is None or self.moving is None:
+            return z
+        return self.base.scatter(1, self.moving, z)
+
+    def penalty(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """The plausibility of codes, and its gradient by the entries that move: `(B, r)`."""
+        assert self.plausibility is not None
+        value, slope = self.plausibility.evaluate(self.full(z))
+        return value, slope if self.moving is None else slope.gather(1, self.moving)
+
+    def curvature(self, z: Tensor) -> Tensor:
+        """A model of the plausibility's curvature by these: `(B, r) -> (B, r, r)`."""
+        if self.plausibility is None:
+            return z.new_zeros((*z.shape, z.shape[1]))
+        whole = self.plausibility.curvature(self.full(z))
+        if self.moving is None:
+            return whole
+        rows = self.moving[:, :, None].expand(-1, -1, whole.shape[2])
+        columns = self.moving[:, None].expand(-1, self.moving.shape[1], -1)
+        return whole.gather(1, rows).gather(2, columns)
 
     def decode(self, z: Tensor) -> Tensor:
         """The context of each row's code: `(B, n) -> (B, ...)`."""
-        decoded = self.model.decode(z)
+        decoded = self.model.decode(self.full(z))
         return decoded if self.anchor is None else self.anchor.restore(decoded)
 
 

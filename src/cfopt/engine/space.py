@@ -79,7 +79,7 @@ class Space(Batch):
             loss, by_context = self.proximity.evaluate(x, self.origin)
             by_point = None
         if self.latent.plausibility is not None:
-            penalty, slope = self.latent.plausibility.evaluate(point)
+            penalty, slope = self.latent.penalty(point)
             loss, by_point = loss + penalty, slope if by_point is None else by_point + slope
         return LossAndGradient(loss, by_context, by_point)
 

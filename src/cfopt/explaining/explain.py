@@ -38,6 +38,7 @@ from cfopt.result.explanation import Explanation
 from cfopt.result.outcomes import RowOutcomes
 from cfopt.result.radius import quick_radii
 from cfopt.result.settle import settle, settle_at_start
+from cfopt.result.typical import with_typical
 from cfopt.search import (
     Auto,
     DerivativeFree,
@@ -190,6 +191,8 @@ def answer(
         e = work(outcomes, task)
         if question.options > 1:
             e = with_options(e, task, question.options, again)
+        if generative is not None:
+            e = with_typical(e, generative, known)
     pipeline.problem.remember(outcomes.decisions.numpy())
     e = _with_radii(e, pipeline)
     if question.prices is None:
@@ -245,6 +248,8 @@ def _with_reference(search: Search, known: Tensor | None, task: Task) -> Search:
     if known is None:
         return search
     informed = search.knowing(known)
+    if search.stands_alone:
+        return informed
     last: Search
     if not task.differentiable:
         if informed is not search:

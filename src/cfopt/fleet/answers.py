@@ -16,6 +16,7 @@ from cfopt.question import Question
 from cfopt.result.explanation import Explanation
 from cfopt.result.radii import Radii
 from cfopt.result.status import Status
+from cfopt.result.typical import Typical
 from cfopt.search import Auto
 
 #: What is said of a row on which processes end, whoever explains it.
@@ -140,6 +141,7 @@ def _failed(work: Work, row: int, reason: str) -> Explanation:
         clash=(None,),
         latent=latent,
         radii=Radii(nothing, ("",)),
+        typical=None if latent is None else Typical(nothing.double(), nothing.double()),
         remedy=(None,),
         **shared(work, asked.contexts.labels, fields),
     )

@@ -37,6 +37,7 @@ from cfopt.result.json import (
 )
 from cfopt.result.radii import Radii
 from cfopt.result.status import Status
+from cfopt.result.typical import Typical
 from cfopt.storage.files import write_whole
 
 #: Contexts with more features than this are a list in one column of the table.
@@ -58,6 +59,8 @@ _CODES = {
     "decision": "decision of reconstruction",
     "costs": "costs of reconstruction",
 }
+#: Contexts, and what explains them.
+_SIDES = ("before", "after")
 #: What begins the names of columns that hold a criterion's own values.
 _ASKED = "asked "
 #: Our own entry among a file's metadata.
@@ -147,7 +150,12 @@ def _of_rows(e: Explanation, counts: Sequence[int]) -> dict[str, pa.Array]:
             line[at] = value
         return line
 
-    columns = {}
+    columns: dict[str, pa.Array] = {}
+    if e.typical is not None:
+        columns |= {
+            f"percentile {side}": pa.array(placed(getattr(e.typical, side).tolist()), pa.float64())
+            for side in _SIDES
+        }
     helped = [remedy_to_dict(one) for one in e.remedy] or [None] * len(e)
     columns["remedy"] = _documents(placed(helped))
     if e.prices is not None:
@@ -235,6 +243,9 @@ def from_table(table: pa.Table, work: Work, rows: Sequence[int] | None = None) -
             remedy_from_dict(_document(one), problem) for one in _texts(table, "remedy")
         )
     }
+    if "percentile before" in table.column_names:
+        sides = [table[f"percentile {side}"].to_numpy().copy() for side in _SIDES]
+        known["typical"] = Typical(*map(torch.from_numpy, sides))
     if "prices" in table.column_names:
         priced = [from_dict(_document(one), problem) for one in _texts(table, "prices")]
         known["prices"] = Explanation.concat(priced)

@@ -3,6 +3,8 @@ from .anchored import Anchored as Anchored
 from .cost_aware import Terms as Terms
 from .cost_aware import divergence as divergence
 from .cost_aware import terms as terms
+from .flow import Flow as Flow
+from .flow import FlowPrior as FlowPrior
 from .pca import PCA as PCA
 from .progress import Batch as Batch
 from .progress import Epoch as Epoch
@@ -11,6 +13,7 @@ from .protocol import GenerativeModel as GenerativeModel
 from .protocol import check_generative as check_generative
 from .protocol import reconstruct as reconstruct
 from .tabular import TabularVAE as TabularVAE
+from .textured import TexturedVAE as TexturedVAE
 from .training import Training as Training
 from .training import active_latents as active_latents
 from .training import train as train

@@ -58,6 +58,12 @@ class Anchored(nn.Module):
         if shape is not None:
             self.context_shape = tuple(shape)
 
+    @property
+    def usual_errors(self) -> Tensor | None:
+        """Reconstruction errors of held-out contexts, if the model knows them: `(q,)`."""
+        usual: Tensor | None = getattr(self.model, "usual_errors", None)
+        return usual
+
     def encode(self, x: Tensor) -> Tensor:
         """The model's own code: `(B, ...) -> (B, n)`."""
         return self.model.encode(x)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cfopt.errors import InputError, PredictorError
 from cfopt.generative.cost_aware import Terms, terms
+from cfopt.generative.flow import Flow
 from cfopt.generative.vae import VAE
 from cfopt.pipeline import Predictor
 from cfopt.pipeline.images import as_floats
@@ -30,7 +31,7 @@ class Samples:
     """
 
     def __init__(
-        self, name: str, contexts: Tensor, vae: VAE, predictor: Predictor | None, least: int
+        self, name: str, contexts: Tensor, vae: VAE | Flow, predictor: Predictor | None, least: int
     ) -> None:
         self.contexts = contexts
         self._vae, self._predictor = vae, predictor

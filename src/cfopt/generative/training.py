@@ -1,4 +1,4 @@
-"""Training a VAE: in small batches, watched, and resumed where it was stopped."""
+"""Training a VAE or a flow: in small batches, watched, and resumed where it was stopped."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from torch import Tensor
 from cfopt.errors import InputError
 from cfopt.generative.checkpoint import Checkpoint, Snapshot
 from cfopt.generative.cost_aware import Terms
+from cfopt.generative.flow import Flow
 from cfopt.generative.progress import Batch, Epoch
 from cfopt.generative.samples import Samples
 from cfopt.generative.vae import VAE
@@ -62,7 +63,7 @@ class Training:
 
 
 def train(
-    vae: VAE,
+    vae: VAE | Flow,
     contexts: Tensor,
     validation: Tensor,
     training: Training | None = None,
@@ -71,9 +72,9 @@ def train(
     checkpoint: str | Path | None = None,
     on_progress: Callable[[Batch | Epoch], None] | None = None,
 ) -> list[Epoch]:
-    """Train a VAE in place, and return the result of each epoch.
+    """Train a VAE or a flow in place, and return the result of each epoch.
 
-    However training ends, the VAE has its best weights so far, and is in eval mode.
+    However training ends, the model has its best weights so far, and is in eval mode.
 
     Arguments:
         vae: what to train.
@@ -114,7 +115,7 @@ def active_latents(means: Tensor) -> int:
 class _Run:
     def __init__(
         self,
-        vae: VAE,
+        vae: VAE | Flow,
         contexts: Tensor,
         validation: Tensor,
         training: Training,

@@ -71,6 +71,10 @@ class VAE(CodedModule):
         """`|x - d(z)|^2` of each row, `(B,)`."""
         return (x - decoded).square().flatten(1).sum(1)
 
+    def misfit(self, x: Tensor, decoded: Tensor) -> Tensor:
+        """`-log p(x | z)` but for a constant, `1/2 |x - d(z)|^2` here: `(B,)`."""
+        return 0.5 * self.squared_error(x, decoded)
+
     def _seen(self, x: Tensor) -> Tensor:
         """Contexts as the encoder sees them."""
         return x

@@ -7,18 +7,21 @@ from pathlib import Path
 
 import torch
 from rich.console import Console
+from torch import Tensor, nn
 
 from cfopt.datasets import Maps, Terrain
-from cfopt.generative import CompactVAE, ProgressBar, Training, train
+from cfopt.generative import CompactVAE, Flow, ProgressBar, TexturedVAE, Training, train
 from cfopt.models import terrain
 from cfopt.models.card import measure, write_card
+from cfopt.models.plans import DRAWS, FLOW, SHARP
+from cfopt.pipeline.images import as_floats
 from cfopt.predictors import MSE, CompactCNN, Loss, SPOPlus, fit
 from cfopt.storage.files import check_room
 from cfopt.storage.weights import save_module
 
 
 def build(folder: Path, scratch: Path, maps: int, epochs: int, console: Console) -> None:
-    """Train what is missing in a folder: first the predictor, then a VAE for each alpha.
+    """Train what is missing in a folder: the predictor, a VAE for each alpha, the sharp ones.
 
     Arguments:
         folder: where weights and model card go.
@@ -54,7 +57,56 @@ def build(folder: Path, scratch: Path, maps: int, epochs: int, console: Console)
             )
         save_module(vae, folder / name, torch.float16)
         checkpoint.unlink()
+    for name, make in ((terrain.SHARP, _sharp), (terrain.FLOW, _flow)):
+        if not (folder / name).exists():
+            checkpoint = scratch / f"{name}.checkpoint"
+            made = make(folder, training, validation, checkpoint, console)
+            save_module(made, folder / name, torch.float16)
+            checkpoint.unlink()
     write_card(folder, measure(folder), maps, epochs)
+
+
+def _sharp(
+    folder: Path, training: Maps, validation: Maps, checkpoint: Path, console: Console
+) -> nn.Module:
+    """The sharp VAE, cost-aware as well, which knows what it usually loses."""
+    torch.manual_seed(0)
+    vae = TexturedVAE()
+    with ProgressBar("sharp VAE", SHARP.epochs, console) as bar:
+        train(
+            vae,
+            training.images,
+            validation.images,
+            SHARP,
+            predictor=terrain.load_predictor(folder),
+            checkpoint=checkpoint,
+            on_progress=bar,
+        )
+    return vae.calibrate(validation.contexts())
+
+
+def _flow(
+    folder: Path, training: Maps, validation: Maps, checkpoint: Path, console: Console
+) -> nn.Module:
+    """The prior of the sharp VAE's codes, some samples of the code of each map."""
+    vae = terrain.load_sharp(folder)
+    generator = torch.Generator().manual_seed(0)
+    codes, others = (
+        torch.cat([_sampled(vae, maps.images, generator) for _ in range(draws)])
+        for maps, draws in ((training, DRAWS), (validation, 1))
+    )
+    torch.manual_seed(0)
+    flow = Flow(vae.latent_dim, vae.grid).standardise(codes)
+    with ProgressBar("flow", FLOW.epochs, console) as bar:
+        train(flow, codes, others, FLOW, checkpoint=checkpoint, on_progress=bar)
+    return flow
+
+
+@torch.no_grad()
+def _sampled(vae: TexturedVAE, images: Tensor, generator: torch.Generator) -> Tensor:
+    """A code of each map, drawn as the encoder says: `(N, 3, H, W) -> (N, n)`."""
+    parts = torch.split(images, 250)
+    return torch.cat([vae.distribution(as_floats(part)).sample(generator) for part in parts])
 
 
 def _predictor(training: Maps, validation: Maps, console: Console) -> CompactCNN:

@@ -9,6 +9,9 @@ from typing import cast
 from torch import Tensor, nn
 
 from cfopt.datasets.terrain import LAND, Terrain
+from cfopt.generative.anchored import Anchored
+from cfopt.generative.flow import Flow, FlowPrior
+from cfopt.generative.textured import TexturedVAE
 from cfopt.generative.vae import VAE, CompactVAE
 from cfopt.pipeline import Pipeline
 from cfopt.predictors.cnn import CompactCNN
@@ -19,6 +22,8 @@ FOLDER = Path(__file__).parent / "terrain"
 PREDICTOR = "cnn.safetensors"
 #: The file of the VAE that was trained with each alpha.
 VAES = {0.0: "vae-alpha-0.safetensors", 2.0: "vae-alpha-2.safetensors"}
+#: The files of the sharp VAE, and of the flow that is the prior of its codes.
+SHARP, FLOW = "sharp.safetensors", "flow.safetensors"
 #: Of the maps that the models were trained, stopped and tested with.
 TRAINING_SEED, VALIDATION_SEED, TEST_SEED = 0, 1, 2
 
@@ -29,14 +34,20 @@ class TerrainModels:
 
     Arguments:
         pipeline: CNN and shortest paths on 12 x 12 cells.
-        generative: the cost-aware VAE, alpha = 2.
-        plain_vae: the VAE that knows nothing of costs, alpha = 0.
+        generative: the sharp VAE with its prior, anchored: for plausible explanations.
+        prior: the same, not anchored.
+        sharp: the sharp VAE alone.
+        cost_aware_vae: the paper's VAE with 64 codes, alpha = 2.
+        plain_vae: the same, which knows nothing of costs, alpha = 0.
         maps: images that none of these has seen, `(N, 3, 96, 96)` in [0, 1].
         costs: the true costs of their cells, `(N, 144)`.
     """
 
     pipeline: Pipeline
-    generative: VAE
+    generative: Anchored
+    prior: FlowPrior
+    sharp: TexturedVAE
+    cost_aware_vae: VAE
     plain_vae: VAE
     maps: Tensor
     costs: Tensor
@@ -47,15 +58,25 @@ def load_predictor(folder: Path = FOLDER) -> nn.Module:
     return load_module(folder / PREDICTOR, {"CompactCNN": CompactCNN})
 
 
+def load_sharp(folder: Path = FOLDER) -> TexturedVAE:
+    """The shipped sharp VAE."""
+    return cast(TexturedVAE, load_module(folder / SHARP, {"TexturedVAE": TexturedVAE}))
+
+
 def load_terrain(maps: int = 300, folder: Path = FOLDER) -> TerrainModels:
-    """The shipped terrain pipeline with its VAEs and so many test maps; works offline."""
+    """The shipped terrain pipeline with its models and so many test maps; works offline."""
     tests = Terrain().generate(maps, seed=TEST_SEED)
     plain, aware = (
         load_module(folder / VAES[alpha], {"CompactVAE": CompactVAE}) for alpha in (0.0, 2.0)
     )
+    sharp = load_sharp(folder)
+    prior = FlowPrior(sharp, cast(Flow, load_module(folder / FLOW, {"Flow": Flow}))).eval()
     return TerrainModels(
         pipeline=Pipeline(load_predictor(folder), TerrainShortestPath(12, 12, land=LAND)),
-        generative=cast(VAE, aware),
+        generative=Anchored(prior).eval(),
+        prior=prior,
+        sharp=sharp,
+        cost_aware_vae=cast(VAE, aware),
         plain_vae=cast(VAE, plain),
         maps=tests.contexts(),
         costs=tests.costs,

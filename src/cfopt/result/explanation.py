@@ -30,6 +30,8 @@ from cfopt.result.status import Status
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from cfopt.result.typical import Typical
+
 
 def is_optimal(loss: Tensor, bound: Tensor) -> Tensor:
     """Whether a loss meets its bound, up to rounding: `(B,), (B,) -> (B,)`."""
@@ -79,6 +81,8 @@ class Explanation(Batch):
             not kept in JSON.
         prices: the same question about the costs instead of the contexts, if it was asked: its
             features are the entries of the costs.
+        typical: how usual the contexts are to the generative model, as percentiles of held-out
+            ones; None without such a model, or where nothing is known to compare with.
         remedy: what would help rows that limits make impossible; empty unless `cfopt.remedies` was
             asked.
     """
@@ -113,6 +117,7 @@ class Explanation(Batch):
     prices: Explanation | None = field(default=None, metadata=ROWS)
     remedy: tuple[Remedy | None, ...] = field(default=(), metadata=ROWS)
     pipeline: Pipeline | None = None
+    typical: Typical | None = field(default=None, metadata=ROWS)
 
     def __len__(self) -> int:
         return len(self.x0)
@@ -127,11 +132,17 @@ class Explanation(Batch):
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        """The rows of several answers to one question; traces only if all of them have some."""
-        traced = all(part.traces or not len(part) for part in parts)
-        parts = parts if traced else [replace(part, traces=()) for part in parts]
-        measured = all(part.radii is not None for part in parts)
-        return super().concat(parts if measured else [replace(part, radii=None) for part in parts])
+        """The rows of several answers to one question.
+
+        Traces, radii and how typical contexts are, only if all of them have some.
+        """
+        lacking: dict[str, Any] = {}
+        if not all(part.traces or not len(part) for part in parts):
+            lacking["traces"] = ()
+        for name in ("radii", "typical"):
+            if any(getattr(part, name) is None for part in parts):
+                lacking[name] = None
+        return super().concat([replace(part, **lacking) for part in parts] if lacking else parts)
 
     @property
     def criterion(self) -> Criterion:
@@ -301,6 +312,9 @@ class Explanation(Batch):
             columns["norm of code"] = norms(self.latent.z).tolist()
             columns["in sphere"] = self.in_sphere().tolist()
             columns["moved by reconstruction"] = self.reconstruction_moved.tolist()
+        if self.typical is not None:
+            columns["percentile before"] = self.typical.before.tolist()
+            columns["percentile after"] = self.typical.after.tolist()
         for what, frame in (("before", self.frame_before), ("after", self.frame)):
             columns |= {f"{name} {what}": values.tolist() for name, values in frame.items()}
         labels = self.labels if self.labels is not None else range(len(self))

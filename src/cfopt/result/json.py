@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -35,6 +35,9 @@ from cfopt.result.json_question import (
 from cfopt.result.radii import Radii
 from cfopt.result.remedy import Remedy
 from cfopt.result.status import Status
+from cfopt.result.typical import Typical
+
+G = TypeVar("G", Codes, Typical)
 
 _FORMAT = "cfopt explanation 1"
 _FLOATS = ("x0", "x", "loss", "violation", "factual", "wanted", "decision", "costs_before", "costs")
@@ -79,7 +82,8 @@ def to_dict(explanation: Explanation) -> dict[str, Any]:
         "rows": rows,
         "prices": None if e.prices is None else to_dict(e.prices),
         "radius": None if e.radii is None else _radii_to_list(e.radii),
-        "latent": None if e.latent is None else _latent_to_dict(e.latent),
+        "latent": None if e.latent is None else _tensors_to_dict(e.latent),
+        "typical": None if e.typical is None else _tensors_to_dict(e.typical),
         "options": None if e.options is None else [to_dict(one) for one in e.options],
         "remedy": [remedy_to_dict(one) for one in e.remedy],
     }
@@ -124,7 +128,8 @@ def from_dict(content: Any, problem: Problem | None = None) -> Explanation:
             sense=Sense(content["sense"]),
             labels=tuple(row["label"] for row in rows) if content["labelled"] else None,
             problem=problem,
-            latent=_latent(content["latent"]),
+            latent=_tensors(Codes, content["latent"]),
+            typical=_tensors(Typical, content.get("typical")),
             columns=None if columns is None else Columns.from_dict(columns),
             options=None if options is None else tuple(from_dict(one, problem) for one in options),
             prices=prices,
@@ -178,8 +183,8 @@ def remedy_from_dict(content: dict[str, Any] | None, problem: Problem | None) ->
     return Remedy(limits, found, bool(content["smallest"]))
 
 
-def _latent_to_dict(codes: Codes) -> dict[str, Any]:
-    tensors = {field.name: getattr(codes, field.name) for field in fields(codes)}
+def _tensors_to_dict(group: Codes | Typical) -> dict[str, Any]:
+    tensors = {field.name: getattr(group, field.name) for field in fields(group)}
     return {
         name: {
             "shape": list(values.shape),
@@ -190,15 +195,15 @@ def _latent_to_dict(codes: Codes) -> dict[str, Any]:
     }
 
 
-def _latent(content: dict[str, Any] | None) -> Codes | None:
+def _tensors(kind: type[G], content: dict[str, Any] | None) -> G | None:
     if content is None:
         return None
     tensors = {}
-    for field in fields(Codes):
+    for field in fields(kind):
         saved = content[field.name]
         values = tensor(saved["values"], getattr(torch, saved["dtype"]))
         tensors[field.name] = values.reshape(saved["shape"])
-    return Codes(**tensors)
+    return kind(**tensors)
 
 
 def _bounds(rows: list[Any], dtype: torch.dtype) -> Tensor:

@@ -16,6 +16,11 @@ from cfopt.result.explanation import Explanation
 from cfopt.result.measures import Stopwatch as Stopwatch
 from cfopt.result.measures import evaluate as evaluate
 from cfopt.result.measures import evaluate_rows as evaluate_rows
+from cfopt.result.measures.realism import frechet_distance as frechet_distance
+from cfopt.result.measures.realism import pixels_moved as pixels_moved
+from cfopt.result.measures.realism import predictor_features as predictor_features
+from cfopt.result.measures.realism import sharpness as sharpness
+from cfopt.result.measures.realism import two_sample_auc as two_sample_auc
 
 #: Contexts that are reconstructed at once.
 _AT_ONCE = 256

@@ -6,8 +6,10 @@ from cfopt.search.certify import Certify
 from cfopt.search.closed_form import ClosedForm
 from cfopt.search.cutting_plane import CuttingPlane
 from cfopt.search.derivative_free import DerivativeFree
+from cfopt.search.edits import Edits, Vocabulary
 from cfopt.search.enumeration import Enumeration
 from cfopt.search.fallback import Fallback, Refined
+from cfopt.search.few_codes import FewCodes
 from cfopt.search.mdmm import MDMM, Counting
 from cfopt.search.reference import Reference
 from cfopt.search.scenarios import Scenarios
@@ -24,8 +26,10 @@ __all__ = [
     "Counting",
     "CuttingPlane",
     "DerivativeFree",
+    "Edits",
     "Enumeration",
     "Fallback",
+    "FewCodes",
     "LatentReference",
     "LatentSequential",
     "Reference",
@@ -35,5 +39,6 @@ __all__ = [
     "Sequential",
     "Tangents",
     "TreeCells",
+    "Vocabulary",
     "Wishes",
 ]

@@ -21,6 +21,7 @@ from cfopt.search.derivative_free import DerivativeFree
 from cfopt.search.enumeration import Enumeration
 from cfopt.search.fallback import Fallback, Refined
 from cfopt.search.few_changes import with_few_changes
+from cfopt.search.few_codes import FewCodes
 from cfopt.search.mdmm import MDMM
 from cfopt.search.scenarios import Scenarios
 from cfopt.search.tangents import Tangents
@@ -93,7 +94,11 @@ class Auto(Search):
         if not task.differentiable:
             return Fallback((*chosen, self.derivative_free))
         if among_codes:
-            return Fallback((self.mdmm if self.latent.refusal(task) else self.latent,))
+            search: Search = self.mdmm if self.latent.refusal(task) else self.latent
+            quick = replace(self.latent, approaches=0) if search is self.latent else search
+            few = FewCodes(quick)
+            # Hundreds of entries: first those that matter, which takes a fraction of the time.
+            return Fallback((search,) if few.refusal(task) else (few, search))
         polish = replace(self.sequential, restarts=0)
         if self.sequential.refusal(task):
             return Fallback((*chosen, self.tangents, Refined(self.mdmm, self.tangents)))

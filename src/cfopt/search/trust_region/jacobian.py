@@ -16,6 +16,8 @@ from cfopt.search.trust_region.evaluator import host
 _DELTA = 1e-2
 #: How many numbers of decoded contexts are held at once.
 _NUMBERS_AT_ONCE = 12_000_000
+#: How many codes are decoded at once.
+_DECODED_AT_ONCE = 16
 
 
 class Linearised(NamedTuple):
@@ -60,8 +62,13 @@ def _linearise(task: Task, z: Tensor) -> Linearised:
     moves = _DELTA * torch.eye(size + 1, size, dtype=z.dtype, device=z.device).roll(1, 0)
     moves[0] = 0.0
     rows = task.row_numbers.repeat_interleave(size + 1)
-    x = task.space.latent[rows].decode((z[:, None] + moves).flatten(0, 1))
-    prices = task.prices(x).double().view(count, size + 1, -1)
+    points, latent = (z[:, None] + moves).flatten(0, 1), task.space.latent
+    decoded, found = [], []
+    # A few at a time: what is decoded on the way then stays in the processor's cache.
+    for some in torch.split(torch.arange(len(rows), device=z.device), _DECODED_AT_ONCE):
+        decoded.append(latent[rows[some]].decode(points[some]))
+        found.append(task.prices(decoded[-1]))
+    x, prices = torch.cat(decoded), torch.cat(found).double().view(count, size + 1, -1)
     x = x.flatten(1).view(count, size + 1, -1)
     here, by_entry = x[:, 0].view_as(task.space.origin), (x[:, 1:] - x[:, :1]) / _DELTA
     proximity = task.space.proximity.measure

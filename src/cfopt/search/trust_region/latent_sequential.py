@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -43,6 +43,8 @@ class LatentSequential(TrustRegion):
         samples: random codes judged in each round.
         starts: how many of them are climbed from.
         seed: the seed of the random codes, which are the same for every row.
+        approaches: how often climbs begin again, nearer to the factual code, where something was
+            found: 0 to 2.
     """
 
     max_steps: int = 60
@@ -51,6 +53,7 @@ class LatentSequential(TrustRegion):
     samples: int = 32
     starts: int = 2
     seed: int = 0
+    approaches: int = len(_ON_THE_WAY)
 
     def refusal(self, task: Task) -> str:
         """Needs codes, not too many of them, and a proximity whose curvature is known."""
@@ -77,7 +80,7 @@ class LatentSequential(TrustRegion):
             run.random_restart(self.samples, self.starts, generator) for _ in range(self.restarts)
         ]
         if others:
-            others += [run.approach(), run.polish()]
+            others += [run.approach(_ON_THE_WAY[: self.approaches]), run.polish()]
         return run, chain(run.climb(run.every, run.best.x[:, None]), *others)
 
 
@@ -105,13 +108,16 @@ class LatentRun(Run):
         home = (task.space.beginning == task.space.home).all(1)
         self._floor[rows[home]] = torch.from_numpy(model.surrogate.floor).to(self._floor)[home]
 
-    def approach(self) -> Iterator[Moving]:
+    def approach(self, fractions: Sequence[float] = _ON_THE_WAY) -> Iterator[Moving]:
         """Look for something nearer, where what was found is far from the least loss there is.
 
         What is valid may not be all of one piece, and a climb ends in the piece that it came upon
         first. So climbs begin again on the way from the factual code to what was found.
+
+        Arguments:
+            fractions: of that way, one for each climb.
         """
-        for fraction in _ON_THE_WAY:
+        for fraction in fractions:
             far = self.best.found & ~(self.best.loss <= _NEAR_ENOUGH * self._floor)
             rows = far.nonzero().flatten()
             starts = torch.lerp(self.task.space.home[rows], self.best.x[rows], fraction)

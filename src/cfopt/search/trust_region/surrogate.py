@@ -133,6 +133,4 @@ class Surrogate:
 def _plausible(task: Task, z: Tensor) -> Array:
     """The curvature of the plausibility at codes: `(R, n) -> (R, n, n)`."""
     assert task.space.latent is not None
-    if task.space.latent.plausibility is None:
-        return np.zeros((*z.shape, z.shape[1]))
-    return host(task.space.latent.plausibility.curvature(z))
+    return host(task.space.latent.curvature(z))

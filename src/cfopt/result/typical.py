@@ -1,0 +1,94 @@
+"""How usual contexts are to a generative model, beside contexts that it was not trained on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cfopt._batch import ROWS, Batch
+from cfopt.generative.protocol import GenerativeModel, reconstruct
+from cfopt.result.explanation import Explanation
+
+#: From this percentile on, a context is called unlike those that the model knows.
+UNLIKE = 99.5
+#: So few known contexts say nothing about what is usual.
+_FEWEST = 20
+#: Contexts that are reconstructed at once.
+_AT_ONCE = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Typical(Batch):
+    """The reconstruction errors of contexts as percentiles of those of held-out ones, `(B,)` each.
+
+    100 means that all of these are reconstructed better.
+
+    Arguments:
+        before: of the factual contexts.
+        after: of the contexts that explain; NaN where there is none.
+    """
+
+    before: Tensor = field(metadata=ROWS)
+    after: Tensor = field(metadata=ROWS)
+
+    def __len__(self) -> int:
+        return len(self.before)
+
+
+def with_typical(e: Explanation, model: GenerativeModel, known: Tensor | None) -> Explanation:
+    """The explanation with `typical`, and with a word about contexts that the model does not know.
+
+    Arguments:
+        e: found among the codes of a model.
+        model: that model. If it has `usual_errors`, sorted errors of held-out contexts, these are
+            compared with.
+        known: contexts to compare with otherwise, `(N, ...)`; fewer than 20 say nothing.
+    """
+    usual = _usual(model, known)
+    if usual is None:
+        return e
+    before, after = (_percentile(_errors(model, x), usual) for x in (e.x0, e.x))
+    typical = Typical(before, torch.where(e.valid.cpu(), after, torch.nan))
+    messages = [
+        f"{text}{_words(float(p))}" for text, p in zip(e.message, before.tolist(), strict=True)
+    ]
+    return replace(e, typical=typical, message=tuple(messages))
+
+
+def _words(percentile: float) -> str:
+    if not percentile >= UNLIKE:
+        return ""
+    return (
+        "; mind that the context itself is unlike those that the generative model knows: it is "
+        f"reconstructed worse than {percentile:.3g}% of them"
+    )
+
+
+def _usual(model: Any, known: Tensor | None) -> Tensor | None:
+    own = getattr(model, "usual_errors", None)
+    if isinstance(own, Tensor) and bool(own.isfinite().all()):
+        return own.double().cpu()
+    if known is None or len(known) < _FEWEST:
+        return None
+    errors = _errors(model, known)
+    errors = errors[errors.isfinite()]
+    return errors.sort().values if len(errors) >= _FEWEST else None
+
+
+@torch.no_grad()
+def _errors(model: GenerativeModel, x: Tensor) -> Tensor:
+    """`|x - d(e(x))|^2` of each row, `(B,)`; NaN where x is not finite."""
+    found = torch.full((len(x),), torch.nan, dtype=torch.float64)
+    finite = x.flatten(1).isfinite().all(1).nonzero().flatten()
+    for rows in torch.split(finite, _AT_ONCE):
+        error = (x[rows] - reconstruct(model, x[rows])).flatten(1).double().square().sum(1)
+        found[rows.cpu()] = error.cpu()
+    return found
+
+
+def _percentile(errors: Tensor, usual: Tensor) -> Tensor:
+    below = torch.searchsorted(usual, errors.nan_to_num(0.0)).double()
+    return torch.where(errors.isfinite(), 100 * below / len(usual), torch.nan)

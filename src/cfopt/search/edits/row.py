@@ -1,0 +1,185 @@
+"""One row and its edits: what each does alone, and what they do together."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cfopt._typing import Array, Indices
+from cfopt.engine.rules import Rules
+from cfopt.engine.task import Evaluation, Task
+from cfopt.exact.verify import verify
+from cfopt.search.edits.cover import Cover, cheapest_cover
+from cfopt.search.edits.places import Edit, Places
+from cfopt.search.incumbents import Incumbents
+
+#: How many numbers of edited contexts are held at once.
+_NUMBERS_AT_ONCE = 4_000_000
+#: How often edits are chosen again, against another decision, before something is predicted.
+_CUTS = 40
+#: How far inside its limits a cut is aimed at, as a fraction of what the criterion compares.
+_INSIDE = 1e-4
+#: By which fractions of a typical price factual decisions are made more expensive, to see what
+#: comes next where one decision is enough.
+_DISCOURAGED = (0.0, 0.1, 0.3, 1.0, 3.0)
+
+
+class EditedRow:
+    """The search for edits of one row.
+
+    Arguments:
+        task: of one row, among contexts.
+        places: where edits can go.
+        parts: what can be put there, of each kind, `(K, ...)`.
+        nearest: how many edits the distance of the largest one counts for.
+    """
+
+    def __init__(self, task: Task, places: Places, parts: Tensor, nearest: float) -> None:
+        self.task, self._places, self._parts = task, places, parts
+        self.origin = task.space.origin[0]
+        self.best = Incumbents(task.space.origin, torch.float64)
+        self.edits: list[Edit] = []
+        self.rounds = self.solves = self.passes = 0
+        self._nearest = nearest
+
+    def run(self, attempts: int) -> None:
+        """Choose, predict, correct; then take back what is not needed."""
+        here = self._look([])
+        self._candidates(here)
+        if not len(self._place):
+            return
+        base, inside = _host(here.prices[0]), _INSIDE
+        rivals = [here.rival[0]]
+        unit = float(self.task.rules.compared(here.prices, here.rival)[0])
+        for _ in range(attempts):
+            if self.task.late:
+                return
+            self.rounds += 1
+            cover = self._choose(base, inside * unit, rivals, here)
+            if cover is None:
+                return
+            edits = self._of(cover.chosen)
+            seen = self._look(edits)
+            if bool(seen.holds[0]) and self._verified(edits):
+                self._keep(edits)
+                return
+            # Effects did not quite add up: let the sum agree with what was seen, and aim deeper.
+            base = _host(seen.prices[0]) - self._effect[cover.chosen].sum(axis=0)
+            inside = 2 * inside
+            rivals.append(seen.rival[0])
+
+    def _candidates(self, here: Evaluation) -> None:
+        """Every single edit that is allowed and changes something, with its effect on prices."""
+        domain, flat = self.task.space.domain, self.origin.flatten()
+        edits, changes = [], []
+        for place in range(len(self._places.names)):
+            mask = self._places.entries(place)
+            for kind in range(len(self._parts)):
+                part = self._parts[kind].flatten().to(flat)
+                if domain is not None:
+                    low, high = domain.lower[0][mask], domain.upper[0][mask]
+                    if bool(((part[mask] < low) | (part[mask] > high)).any()):
+                        continue
+                if not torch.equal(part[mask], flat[mask]):
+                    edits.append((place, kind))
+        at_once = max(1, _NUMBERS_AT_ONCE // flat.numel())
+        effects = []
+        for first in range(0, len(edits), at_once):
+            some = edits[first : first + at_once]
+            x = torch.stack([self._places.put(self.origin, self._parts, [one]) for one in some])
+            with torch.no_grad():
+                effects.append(_host(self.task.prices(x) - here.prices))
+            many = self.task[torch.zeros(len(some), dtype=torch.long)]
+            changes.append(_host(many.space.proximity.evaluate(x, many.space.origin)[0]))
+        self.passes += len(edits)
+        self._edits = edits
+        self._place = np.array([place for place, _ in edits], dtype=np.intp)
+        size = here.prices.shape[1]
+        self._effect = np.concatenate(effects) if effects else np.zeros((0, size))
+        distance = np.concatenate(changes) if changes else np.zeros(0)
+        self._price = 1.0 + self._nearest * distance / max(distance.max(initial=0.0), 1e-300)
+
+    def _choose(
+        self, base: Array, inside: float, rivals: list[Tensor], here: Evaluation
+    ) -> Cover | None:
+        """The cheapest edits if effects add up, with the decisions that the solver calls for."""
+        rules, found = self.task.rules, None
+        some = bool(rules.one_suffices(here.prices, here.rival)[0])
+        if some and len(rivals) == 1:
+            rivals.extend(self._looked_around(here))
+        for _ in range(_CUTS):
+            limits = self._cuts(base, rivals)
+            cuts = range(len(limits[0]))
+            choices = [slice(k, k + 1) for k in cuts] if some else [slice(None)]
+            covers = [self._cover(limits[0][one], limits[1][one] - inside) for one in choices]
+            known = [cover for cover in covers if cover is not None]
+            if not known:
+                return None
+            found = min(known, key=lambda cover: cover.price)
+            prices = base + self._effect[found.chosen].sum(axis=0)
+            if base.min() >= 0:
+                prices = np.maximum(prices, 0.0)
+            turned = torch.from_numpy(prices[None]).to(here.prices)
+            rival = rules.rival(turned).decisions[0]
+            self.solves += int(rules.calls_solver)
+            if any(torch.equal(rival, other) for other in rivals):
+                break
+            rivals.append(rival)
+        return found
+
+    def _cover(self, normals: Array, limits: Array) -> Cover | None:
+        domain = self.task.space.domain
+        most = None if domain is None else domain.limits.max_changes
+        effect = normals @ self._effect.T
+        return cheapest_cover(self._price, self._place, effect, limits, most)
+
+    def _cuts(self, base: Array, rivals: list[Tensor]) -> tuple[Array, Array]:
+        """`<base + effects, d> <= 0` for each decision, as normals `(C, m)` and limits `(C,)`."""
+        rules: Rules = self.task.rules[torch.zeros(len(rivals), dtype=torch.long)]
+        decisions = torch.stack(rivals)
+        prices = torch.from_numpy(base).to(decisions).expand_as(decisions)
+        directions = _host(rules.direction(prices, decisions))
+        directions = directions[np.abs(directions).max(axis=1) > 0]  # the alternative itself
+        return directions, -(directions @ base)
+
+    def _looked_around(self, here: Evaluation) -> list[Tensor]:
+        """Decisions that make less and less use of the factual one."""
+        rules = self.task.rules
+        used = rules.factual.abs() / rules.factual.abs().amax(1, keepdim=True).clamp(min=1e-12)
+        size = here.prices.abs().mean(1, keepdim=True)
+        found = []
+        for weight in _DISCOURAGED:
+            found.append(rules.optimum(here.prices + weight * size * used).decisions[0])
+            self.solves += 1
+        return found
+
+    def _keep(self, edits: list[Edit]) -> None:
+        """Take back each edit that is not needed, and keep the rest."""
+        for one in sorted(edits):
+            fewer = [other for other in edits if other != one]
+            if bool(self._look(fewer).holds[0]) and self._verified(fewer):
+                edits = fewer
+        self.edits = sorted(edits)
+
+    def _verified(self, edits: list[Edit]) -> bool:
+        """Whether edits stand up to verification."""
+        x = self._places.put(self.origin, self._parts, edits)[None]
+        return bool(verify(self.task, x).valid[0])
+
+    def _look(self, edits: list[Edit]) -> Evaluation:
+        x = self._places.put(self.origin, self._parts, edits)[None]
+        seen = self.task.look(x)
+        self.passes += 1
+        self.solves += int(self.task.rules.calls_solver)
+        excess = torch.where(seen.allowed, seen.h, torch.inf)
+        self.best.update(None, x, seen.loss, excess, seen.holds)
+        return seen
+
+    def _of(self, chosen: Indices) -> list[Edit]:
+        return [self._edits[k] for k in chosen.tolist()]
+
+
+def _host(values: Tensor) -> Array:
+    found: Array = values.detach().double().cpu().numpy()
+    return found

@@ -1,0 +1,128 @@
+"""Edits against every set of edits, and against the pixels that they may change."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from tests.pipelines import normal
+from torch import Tensor, nn
+
+import cfopt
+from cfopt.errors import InputError
+from cfopt.problems import GridShortestPath, TerrainShortestPath
+from cfopt.search import Edits, Vocabulary
+
+
+class Brightness(nn.Module):
+    """A cell costs as much as it is bright: 4 x 4 cells of 4 pixels."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 0.1 + nn.functional.avg_pool2d(x, 4).mean(1).flatten(1)
+
+
+@pytest.fixture(scope="module")
+def maps() -> tuple[cfopt.Pipeline, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    cells = torch.rand((30, 1, 4, 4), generator=generator).expand(-1, 3, -1, -1)
+    images = cells.repeat_interleave(4, 2).repeat_interleave(4, 3).contiguous()
+    return cfopt.Pipeline(Brightness(), TerrainShortestPath(4, 4)), images
+
+
+@pytest.mark.parametrize("kind", ["absolute", "relative", "epsilon"])
+def test_maps_are_answered_by_whole_cells_of_known_maps(
+    maps: tuple[cfopt.Pipeline, Tensor], kind: str
+) -> None:
+    pipeline, x = maps
+    wanted = pipeline.decide(x[6:10])
+    asked = {
+        "absolute": cfopt.Absolute(wanted),
+        "relative": cfopt.Relative(wanted),
+        "epsilon": cfopt.Epsilon(0.2),
+    }[kind]
+    e = cfopt.explain(x[:4], pipeline, asked, search=Edits(blend=0), reference=x[10:])
+    assert e.valid.all()
+    known = Vocabulary.of_cells(x[10:], 4, 4, 8).contexts
+    for row in range(4):
+        before, after = (part[row].reshape(3, 4, 4, 4, 4) for part in (e.x0, e.x))
+        for i, j in itertools.product(range(4), range(4)):
+            cell = after[:, i, :, j]
+            sources = [before[:, i, :, j], *known.reshape(-1, 3, 4, 4, 4, 4)[:, :, i, :, j]]
+            assert any(torch.equal(cell, source) for source in sources)
+
+
+def test_blended_borders_change_no_pixel_further_away(
+    maps: tuple[cfopt.Pipeline, Tensor],
+) -> None:
+    pipeline, x = maps
+    wanted = pipeline.decide(x[6:10])
+    e = cfopt.explain(
+        x[:4], pipeline, cfopt.Relative(wanted), search=Edits(blend=2), reference=x[10:]
+    )
+    assert e.valid.all()
+    asked = [row for row in range(4) if e.steps[row] > 0]
+    assert asked
+    for row in asked:
+        moved = ((e.x - e.x0)[row].abs().amax(0) > 1e-7).reshape(4, 4, 4, 4)
+        named = e.method[row].removeprefix("edits: ").replace(" and ", ", ").split(", ")
+        names = pipeline.problem.scene().names
+        inner = moved[:, 1:3, :, 1:3].any(3).any(1).flatten()
+        assert {names[k] for k in inner.nonzero().flatten().tolist()} == set(named)
+
+
+def test_no_smaller_set_of_values_seen_is_enough_behind_an_affine_predictor() -> None:
+    torch.manual_seed(3)
+    problem = GridShortestPath(3, 3)
+    pipeline = cfopt.Pipeline(nn.Linear(4, problem.num_costs).double(), problem)
+    x, known = normal(12, 4, seed=4), normal(40, 4, seed=5)
+    search = Edits(kinds=3)
+    e = cfopt.explain(x[:6], pipeline, cfopt.Epsilon(0.2), search=search, reference=known)
+    values = Vocabulary.of_values(known, torch.arange(4).numpy(), 3).contexts
+    for row in range(6):
+        choices = itertools.product(*([(x[row, j], *values[:, j]) for j in range(4)]))
+        every = torch.tensor([[float(v) for v in one] for one in choices], dtype=torch.float64)
+        costs = pipeline.predict(every).detach()
+        best = problem.solve(costs)
+        v = (costs * best).sum(1)
+        ok = v + 0.2 * v.abs() <= (costs * e.factual[row]).sum(1)
+        edits = (every != x[row]).sum(1)
+        fewest = int(edits[ok].min()) if ok.any() else None
+        assert bool(e.valid[row]) == (fewest is not None)
+        if fewest is not None:
+            assert int((e.x[row] != x[row]).sum()) <= fewest + 1
+            assert all(
+                float(e.x[row, j]) in {float(x[row, j]), *map(float, values[:, j])}
+                for j in range(4)
+            )
+
+
+def test_columns_that_must_not_change_are_left_alone() -> None:
+    torch.manual_seed(3)
+    problem = GridShortestPath(3, 3)
+    pipeline = cfopt.Pipeline(nn.Linear(4, problem.num_costs).double(), problem)
+    x, known = normal(6, 4, seed=4), normal(40, 4, seed=5)
+    features = cfopt.Features(["a", "b", "c", "d"], immutable=["a"], max_changes=2)
+    e = cfopt.explain(
+        x, pipeline, cfopt.Epsilon(0.1), search=Edits(), reference=known, features=features
+    )
+    assert e.valid.any()
+    assert torch.equal(e.x[:, 0], x[:, 0])
+    assert ((e.x != x).sum(1) <= 2).all()
+
+
+def test_given_kinds_are_named(maps: tuple[cfopt.Pipeline, Tensor]) -> None:
+    pipeline, x = maps
+    flat = torch.stack([torch.full((3, 16, 16), 0.0), torch.full((3, 16, 16), 1.0)])
+    search = Edits(Vocabulary(flat, ("road", "rock")), blend=0)
+    e = cfopt.explain(x[:4], pipeline, cfopt.Absolute(pipeline.decide(x[6:10])), search=search)
+    assert e.valid.all()
+    assert any("road" in words or "rock" in words for words in e.method)
+
+
+def test_what_is_missing_is_said(maps: tuple[cfopt.Pipeline, Tensor]) -> None:
+    pipeline, x = maps
+    with pytest.raises(InputError, match=r"known contexts: pass reference=\.\.\."):
+        cfopt.explain(x[:1], pipeline, cfopt.Epsilon(0.1), search=Edits())
+    with pytest.raises(InputError, match="a name for each of 2 kinds, got 1"):
+        Vocabulary(torch.zeros(2, 3), ("one",))

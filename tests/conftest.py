@@ -34,7 +34,18 @@ def knapsack() -> cfopt.Pipeline:
     return cfopt.Pipeline(random_linear(3, 6, seed=1, bias=2.0), problem)
 
 
+#: Folders of files that take long, or wait for processes of their own: these come first, so that
+#: at the end no process is left alone with one of them.
+_LONG = ("fleet", "web", "app", "core", "models", "search", "extensions", "gallery", "paper")
+
+
+def _order(item: pytest.Item) -> int:
+    folder = item.path.relative_to(Path(__file__).parent).parts[0]
+    return _LONG.index(folder) if folder in _LONG else len(_LONG)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=_order)
     for item in items:
         if "quick_study" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.study)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import daqp
 import numpy as np
 import pytest
 import torch
@@ -284,7 +285,7 @@ def test_where_the_first_solver_fails_another_takes_over(grid, monkeypatch) -> N
         lambda *args: (np.full(args[0].shape[0], np.nan), 0.0, 1, {"lam": np.zeros(99)}),
         lambda *args: (np.full(args[0].shape[0], 7.0), 0.0, 1, {"lam": np.zeros(99)}),
     ):
-        monkeypatch.setattr(norms.daqp, "solve", answer)
+        monkeypatch.setattr(daqp, "solve", answer)
         e = cfopt.explain(x0, grid, criterion, search=cfopt.CuttingPlane())
         assert e.optimal.all()
         assert torch.allclose(e.loss, expected.loss, rtol=1e-6)
@@ -293,7 +294,7 @@ def test_where_the_first_solver_fails_another_takes_over(grid, monkeypatch) -> N
 def test_where_every_solver_fails_nothing_is_claimed(grid, monkeypatch) -> None:
     x0 = normal(4, 4)
     criterion = cfopt.Absolute(another(grid, x0))
-    monkeypatch.setattr(norms, "_by_daqp", lambda system: None)
+    monkeypatch.setattr(norms, "nearest_by_daqp", lambda system: None)
     monkeypatch.setattr(norms, "solve_program", lambda *args: None)
     e = cfopt.explain(x0, grid, criterion, search=cfopt.CuttingPlane())
     assert set(e.status) == {"best effort"}

@@ -11,8 +11,10 @@ from pydantic import BaseModel
 
 import cfopt
 from cfopt.app import info
-from cfopt.app.config import CriterionSource, Data, File, Tables
+from cfopt.app.config import Tables
+from cfopt.app.criterion_source import CriterionSource
 from cfopt.app.files import FILES
+from cfopt.app.sources import Data, File
 from cfopt.models import terrain
 
 

@@ -13,7 +13,7 @@ import torch
 
 import cfopt
 from cfopt import AtLeast, Avoids, Condition, Uses
-from cfopt.app.config import CriterionSource
+from cfopt.app.criterion_source import CriterionSource
 from cfopt.app.question import Asked
 from cfopt.app.schema import TableError
 from cfopt.errors import InputError

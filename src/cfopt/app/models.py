@@ -15,14 +15,14 @@ import torch
 from torch import Tensor, nn
 
 from cfopt import registry
-from cfopt.app.config import (
+from cfopt.app.model_files import load_model
+from cfopt.app.sources import (
     GenerativeSource,
     ItemSource,
     ModelSource,
     PredictorSource,
     ProblemSource,
 )
-from cfopt.app.model_files import load_model
 from cfopt.app.trust import Trust, is_known
 from cfopt.errors import InputError
 from cfopt.exact.affine import Affine

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cfopt.app.config import CriterionSource
+from cfopt.app.criterion_source import CriterionSource
 from cfopt.errors import InputError
 from cfopt.fleet.source import ContextSource
 from cfopt.pipeline import Pipeline

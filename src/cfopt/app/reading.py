@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from cfopt.app.config import ReferenceSource, TableSource
+from cfopt.app.sources import ReferenceSource, TableSource
 from cfopt.errors import InputError
 from cfopt.fleet.source import ContextSource
 from cfopt.generative.protocol import GenerativeModel

@@ -14,8 +14,9 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from cfopt.app.config import Config, Loss, TrainingSource
+from cfopt.app.config import Config
 from cfopt.app.models import build_generative, build_predictor, build_problem
+from cfopt.app.sources import Loss, TrainingSource
 from cfopt.errors import CfoptError, InputError
 from cfopt.generative import VAE, TabularVAE, Training, train
 from cfopt.pipeline.images import as_read

@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo quick test study wheel lint bench images models docs clean
+.PHONY: setup demo quick test long study wheel lint bench images models docs clean
 
 setup: $(VENV)/.ready
 
@@ -25,7 +25,10 @@ quick: setup  ## the core and the contracts, while a change is under way
 	$(PYTEST) $(QUICK) -m "not slow"
 
 test: setup lint  ## everything that must hold before a change lands
-	$(PYTEST) -m "not study"
+	$(PYTEST) -m "not study and not long"
+
+long: setup  ## killed and restarted processes, and searches beside each other, which take some minutes
+	$(PYTEST) -m long
 
 study: setup  ## the whole paper at the quick scale, which takes some minutes
 	$(PYTEST) -m study

@@ -77,6 +77,7 @@ def quick_study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 def pytest_configure(config: pytest.Config) -> None:
     for marker in (
         "browser: drives a page in a real browser",
+        "long: left out of `make test`; `make long` runs it",
         "slow: left out of `make quick`",
         "study: needs the whole paper at the quick scale",
     ):

@@ -46,6 +46,7 @@ def cluster(
             process.wait()
 
 
+@pytest.mark.long
 def test_dask_gives_the_same_bytes_and_survives_what_is_killed(example: Path) -> None:
     table = pd.read_csv(example.parent / "contexts.csv")
     pd.concat([table.assign(rain=table["rain"] + k / 7) for k in range(6)]).to_csv(

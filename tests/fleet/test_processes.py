@@ -75,6 +75,7 @@ def test_parts_of_a_killed_worker_are_explained_by_another(
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.long
 def test_a_row_that_ends_every_process_is_reported_and_the_others_are_explained(
     tmp_path: Path,
 ) -> None:
@@ -99,7 +100,9 @@ def test_a_row_that_ends_every_process_is_reported_and_the_others_are_explained(
     assert (tmp_path / "out" / "explanations" / "_SUCCESS").exists()
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "how", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.long)]
+)
 def test_a_client_that_ends_leaves_finished_parts_and_no_workers(
     example: Path, how: signal.Signals
 ) -> None:

@@ -127,6 +127,7 @@ def test_codes_proximity_and_plausibility_add_up_to_the_loss(curved):
             assert torch.allclose(e.x[rows], Squash(6).decode(e.z[rows]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("question", ["relative", "absolute", "epsilon"])
 def test_the_sequential_search_finds_more_than_mdmm_and_seldom_farther(curved, question):
     x0, wanted = normal(40, 6, seed=11), curved.decide(normal(40, 6, seed=12))

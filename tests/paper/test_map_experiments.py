@@ -245,6 +245,7 @@ def test_a_claim_that_data_contradict_does_not_hold(tmp_path: Path) -> None:
     assert otherwise == [Verdict.FAILS, Verdict.HOLDS, Verdict.FAILS]
 
 
+@pytest.mark.long
 def test_the_paper_s_models_are_trained_on_the_published_maps(tmp_path: Path) -> None:
     folder = tmp_path / "warcraft" / "12x12"
     folder.mkdir(parents=True)

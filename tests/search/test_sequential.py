@@ -45,6 +45,7 @@ def deep() -> tuple[cfopt.Pipeline, torch.Tensor, torch.Tensor]:
     return pipeline, x0, torch.stack(wanted)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["absolute", "epsilon"])
 def test_it_finds_more_and_nearer_answers_than_mdmm(kind: str, deep) -> None:
     pipeline, x0, wanted = deep

@@ -264,6 +264,7 @@ def cheapest_way(costs: Array) -> Array:
     return way.reshape(-1)
 
 
+@pytest.mark.long
 def test_the_image_example_is_right(tmp_path: Path) -> None:
     table = follow("3. Images, with your own VAE", tmp_path)
     assert (table["status"] == "valid").all()

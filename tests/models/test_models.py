@@ -79,6 +79,7 @@ def test_metrics_are_what_their_formulas_say(models: cfopt.TerrainModels) -> Non
     assert torch.allclose(found, expected.detach(), atol=1e-6)
 
 
+@pytest.mark.long
 def test_a_map_is_explained_plausibly(models: cfopt.TerrainModels) -> None:
     x0, donors = models.maps[:3], models.maps[20:23]
     criterion = cfopt.Absolute(models.pipeline.decide(donors))

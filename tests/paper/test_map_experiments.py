@@ -57,6 +57,7 @@ def test_the_area_under_the_curve_is_the_share_of_pairs_in_order() -> None:
     assert math.isnan(auc(pd.Series([np.nan]), pd.Series(low)))
 
 
+@pytest.mark.long
 def test_the_advantage_of_an_error_comes_with_an_interval() -> None:
     random = np.random.default_rng(3)
     pixels, decision = "reconstruction error", "decision-focused error, %"

@@ -271,7 +271,7 @@ def test_all_text_can_be_read_and_all_controls_have_names(
     _legible(here.page)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
 def test_searches_answers_and_messages_can_be_read_as_well(
     visit: Callable[..., Visit], scheme: str
 ) -> None:

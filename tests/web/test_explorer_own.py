@@ -128,6 +128,7 @@ def test_a_pipeline_that_cannot_be_loaded_says_so(
         here.close()
 
 
+@pytest.mark.long
 def test_maps_of_other_sizes_are_drawn_on_and_explained(tmp_path: Path, browser: Any) -> None:
     config = tmp_path / "CONFIG.toml"
     config.write_text(_HILLS.format(weights=FOLDER / PREDICTOR))

@@ -59,6 +59,7 @@ def served(request: Any, tmp_path: Path, browser: Any) -> Iterator[tuple[str, Vi
         here.close()
 
 
+@pytest.mark.long
 def test_an_outside_problem_is_drawn_and_asked_about_in_the_page(
     served: tuple[str, Visit],
 ) -> None:

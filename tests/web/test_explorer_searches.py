@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from tests.browsing import (  # noqa: F401
     BROWSER,
     FAR,
@@ -68,6 +69,7 @@ def test_a_worker_that_is_killed_is_told_and_the_next_search_works(
     assert here.answer().startswith("Valid.")
 
 
+@pytest.mark.long
 def test_a_stream_that_is_refused_does_not_hang_the_page(visit: Callable[..., Visit]) -> None:
     here = visit()
     page = here.open()
@@ -97,6 +99,7 @@ def test_a_page_that_is_loaded_again_joins_its_search(visit: Callable[..., Visit
     here.server.until(lambda: here.server.searching() is None)
 
 
+@pytest.mark.long
 def test_a_spectator_who_leaves_does_not_cancel_the_search(visit: Callable[..., Visit]) -> None:
     here, other = visit(), visit()
     page = here.open()

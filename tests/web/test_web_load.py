@@ -36,6 +36,7 @@ def test_the_check_of_answers_finds_wrong_ones(client: Client) -> None:
             assert fault_of(request, task) != ""
 
 
+@pytest.mark.long
 def test_requests_made_up_from_the_description_cause_no_server_error(
     client: Client,
 ) -> None:

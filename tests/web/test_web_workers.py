@@ -100,6 +100,7 @@ def test_a_worker_killed_while_idle_is_replaced_before_it_is_needed(client: Clie
         client.until(lambda: client.health()["status"] == "ok")
 
 
+@pytest.mark.long
 def test_the_process_that_workers_come_from_may_die_as_well(client: Client) -> None:
     def parent(pid: int) -> int:
         status = Path(f"/proc/{pid}/stat").read_text()

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from cfopt._batch import ROWS, Batch
-from cfopt.engine.latent import Codes, norms
+from cfopt.engine.latent import Codes
 from cfopt.errors import InputError
 from cfopt.exact.certificate import Clash
 from cfopt.pipeline import Columns, Pipeline
@@ -276,7 +276,7 @@ class Explanation(Batch):
 
         With more than one row, a first column says which. What is not a number changes by NaN.
         """
-        from cfopt.result.changes import changes
+        from cfopt.result.tables import changes
 
         return changes(self)
 
@@ -285,40 +285,9 @@ class Explanation(Batch):
 
         With several options, one line for each of them, numbered from 1.
         """
-        if self.options is not None:
-            frame = self.every_option().to_dataframe()
-            numbers = [k + 1 for one in self.options for k in range(len(one))]
-            frame.insert(0, "option", numbers)
-            return frame
-        columns: dict[str, list[Any]] = {
-            "status": [str(status) for status in self.status],
-            "valid": self.valid.tolist(),
-            "tie": self.tie.tolist(),
-            "distance": self.distance.tolist(),
-            "loss": self.loss.tolist(),
-            "bound": self.bound.tolist(),
-            "optimal": self.optimal.tolist(),
-            "violation": self.violation.tolist(),
-            "steps": self.steps.tolist(),
-            "solves": self.solves.tolist(),
-            "passes": self.passes.tolist(),
-            "method": list(self.method),
-            "message": list(self.message),
-        }
-        if self.radii is not None:
-            columns["radius"] = self.radius.tolist()
-            columns["radius kind"] = list(self.radius_kind)
-        if self.latent is not None:
-            columns["norm of code"] = norms(self.latent.z).tolist()
-            columns["in sphere"] = self.in_sphere().tolist()
-            columns["moved by reconstruction"] = self.reconstruction_moved.tolist()
-        if self.typical is not None:
-            columns["percentile before"] = self.typical.before.tolist()
-            columns["percentile after"] = self.typical.after.tolist()
-        for what, frame in (("before", self.frame_before), ("after", self.frame)):
-            columns |= {f"{name} {what}": values.tolist() for name, values in frame.items()}
-        labels = self.labels if self.labels is not None else range(len(self))
-        return pd.DataFrame(columns, index=pd.Index(labels, name="row"))
+        from cfopt.result.tables import outcomes
+
+        return outcomes(self)
 
     def summary(self) -> str:
         """A few lines for the terminal: what was asked, how it ended, what changed."""
@@ -348,17 +317,6 @@ class Explanation(Batch):
     @classmethod
     def from_json(cls, source: str | Path, problem: Problem | None = None) -> Explanation:
         """Read what `to_json` wrote: a path, or the text itself; also a file of JSON lines."""
-        from cfopt.result.json import from_dict
-        from cfopt.result.json_lines import from_lines
+        from cfopt.result.json_lines import read_explanation
 
-        text = str(source)
-        if text.endswith(".jsonl"):
-            with Path(source).open(encoding="utf-8") as lines:
-                return from_lines(lines, problem)
-        if isinstance(source, Path) or not text.lstrip().startswith("{"):
-            text = Path(source).read_text(encoding="utf-8")
-        try:
-            content: Any = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise InputError(f"Not a JSON document: {error}.") from error
-        return from_dict(content, problem)
+        return read_explanation(source, problem)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from cfopt.errors import InputError
@@ -62,6 +63,21 @@ def from_lines(lines: Iterable[str], problem: Problem | None = None) -> Explanat
     if not prices:
         return e
     return replace(e, prices=Explanation.concat([from_dict(one, problem) for one in prices]))
+
+
+def read_explanation(source: str | Path, problem: Problem | None = None) -> Explanation:
+    """The explanation in a file of JSON or JSON lines (`.jsonl`), or in a JSON text itself."""
+    text = str(source)
+    if text.endswith(".jsonl"):
+        with Path(source).open(encoding="utf-8") as lines:
+            return from_lines(lines, problem)
+    if isinstance(source, Path) or not text.lstrip().startswith("{"):
+        text = Path(source).read_text(encoding="utf-8")
+    try:
+        content: Any = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"Not a JSON document: {error}.") from error
+    return from_dict(content, problem)
 
 
 def _line(content: dict[str, Any]) -> str:

@@ -5,9 +5,9 @@ from cfopt.exact.geometry.half_spaces import HalfSpaces as HalfSpaces
 from cfopt.exact.geometry.half_spaces import Leeway as Leeway
 from cfopt.exact.geometry.master import Master as Master
 from cfopt.exact.geometry.nearest import Nearest as Nearest
+from cfopt.exact.geometry.norm import Norm as Norm
 from cfopt.exact.geometry.norms import Euclidean as Euclidean
 from cfopt.exact.geometry.norms import Largest as Largest
-from cfopt.exact.geometry.norms import Norm as Norm
 from cfopt.exact.geometry.norms import Taxicab as Taxicab
 from cfopt.exact.geometry.support import Support as Support
 from cfopt.exact.geometry.system import FAR as FAR

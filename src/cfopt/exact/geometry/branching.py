@@ -12,7 +12,7 @@ import numpy as np
 
 from cfopt._typing import Array
 from cfopt.exact.geometry.nearest import Nearest, relax
-from cfopt.exact.geometry.norms import Norm
+from cfopt.exact.geometry.norm import Norm
 from cfopt.exact.geometry.system import System
 from cfopt.exact.geometry.tree import Choice, Grid, Leaf, Split, Tree
 

@@ -12,7 +12,7 @@ from cfopt._typing import Array
 from cfopt.exact.geometry.branching import Branching
 from cfopt.exact.geometry.half_spaces import HalfSpaces
 from cfopt.exact.geometry.nearest import Nearest, relax
-from cfopt.exact.geometry.norms import Norm
+from cfopt.exact.geometry.norm import Norm
 from cfopt.exact.geometry.system import System
 from cfopt.exact.geometry.tree import Grid
 

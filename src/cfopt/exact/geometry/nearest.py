@@ -8,7 +8,7 @@ import numpy as np
 
 from cfopt._typing import Array
 from cfopt.exact.geometry.clash import find_clash
-from cfopt.exact.geometry.norms import Norm
+from cfopt.exact.geometry.norm import Norm
 from cfopt.exact.geometry.system import System
 from cfopt.exact.geometry.tree import Leaf, Tree
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cfopt._typing import Array
-from cfopt.exact.geometry.norms import Norm
+from cfopt.exact.geometry.norm import Norm
 from cfopt.exact.geometry.system import System
 
 #: A value this near to a whole number is one.

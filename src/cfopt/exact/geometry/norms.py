@@ -20,7 +20,7 @@ _BREACH = 1e-7
 _GAP = 1e-8
 #: Problems of these sizes are solved as they are.
 _USUAL = (1e-2, 1e2)
-#: The least sine squared between normals for which their edge is told from either.
+#: The least sine squared between normals at which their edge is distinguished from either.
 _PARALLEL = 1e-6
 
 
@@ -77,7 +77,7 @@ class Norm(ABC):
         """What it costs at least to reach two half-spaces in each of some cases.
 
         `(2, D), (2, D, p), (H, p) -> (D, H)`, with the entries of each case that may change. No
-        more than the dearer of the two; a half-space that nothing reaches is left out.
+        more than the costlier of the two; a half-space that nothing reaches is left out.
         """
         return np.zeros((normals.shape[1], len(cases)))
 

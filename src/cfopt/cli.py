@@ -35,7 +35,12 @@ Trusted = Annotated[
     bool,
     typer.Option("--trust", help="Allow classes and files that can execute code when loaded."),
 ]
-Configuration = Annotated[Path, typer.Argument(metavar="CONFIG.toml", show_default=False)]
+Configuration = Annotated[
+    Path,
+    typer.Argument(
+        metavar="CONFIG.toml", help="The description of your pipeline.", show_default=False
+    ),
+]
 
 
 @contextmanager
@@ -81,7 +86,7 @@ def init(
     example: Annotated[
         str,
         typer.Option(
-            metavar="streets|flights", help="A town that is made up, or real flights of New York."
+            metavar="streets|flights", help="An invented town, or real flights from New York."
         ),
     ] = "streets",
     debug: Debug = False,
@@ -110,20 +115,18 @@ def explain(
     ] = False,
     workers: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", min=1, help="Processes that explain (default: one for each core)."
-        ),
+        typer.Option(metavar="N", min=1, help="Number of processes (default: one for each core)."),
     ] = None,
     shard: Annotated[
         str | None,
         typer.Option(metavar="I/N", help="Explain only every N-th part, from the I-th on."),
     ] = None,
     engine: Annotated[
-        str, typer.Option(metavar="processes|dask", help="Who explains the parts.")
+        str, typer.Option(metavar="processes|dask", help="What runs the parts.")
     ] = "processes",
     scheduler: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="A Dask scheduler (default: a cluster here)."),
+        typer.Option(metavar="ADDRESS", help="A Dask scheduler (default: a local cluster)."),
     ] = None,
     trust: Trusted = False,
     debug: Debug = False,
@@ -131,8 +134,8 @@ def explain(
     """Explain the decisions of your own pipeline, and write a report.
 
     Finished work is kept: after a stop, the same command resumes. `cfopt init` writes an example.
-    The results are the same whoever explains. The exit code is 1 if no row has an answer, or a
-    proof that there is none.
+    The results depend neither on the engine nor on the number of workers. The exit code is 1 if
+    no row has an answer, or a proof that there is none.
 
     Example: cfopt explain CONFIG.toml --out results --workers 4
     """
@@ -184,7 +187,7 @@ def _is_finished(config: Path, content: dict[str, Any], out: Path | None) -> boo
     typer.echo(
         f"{found.rows} of {found.rows} rows are already done, and nothing has changed since."
     )
-    typer.echo(f"{folder / REPORT} is the report; `cfopt summarise {folder}` writes it anew.")
+    typer.echo(f"{folder / REPORT} is the report; `cfopt summarise {folder}` writes it again.")
     if not found.settled:
         typer.echo("No row has an answer, or a proof that there is none.", err=True)
         raise typer.Exit(1)
@@ -193,11 +196,14 @@ def _is_finished(config: Path, content: dict[str, Any], out: Path | None) -> boo
 
 @app.command(cls=PlainCommand)
 def summarise(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", show_default=False)],
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="FOLDER", help="The results of a run.", show_default=False),
+    ],
     trust: Trusted = False,
     debug: Debug = False,
 ) -> None:
-    """Write the report of a run anew, also while it is going on: what all answers say together.
+    """Write the report of a run again, even while the run is still going on.
 
     Example: cfopt summarise results
     """
@@ -280,7 +286,7 @@ def serve(
     ] = None,
     trust: Trusted = False,
     workers: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Searches run at the same time.")
+        int, typer.Option(metavar="N", min=1, help="Number of searches at the same time.")
     ] = 1,
     limit: Annotated[
         float, typer.Option(metavar="SECONDS", min=1, help="Time limit of one search.")

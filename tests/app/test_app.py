@@ -692,7 +692,8 @@ def test_the_benchmarks_need_a_checkout(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "command", ["init", "explain", "train", "demo", "serve", "bench", "info", "reproduce"]
+    "command",
+    ["init", "explain", "summarise", "train", "demo", "serve", "bench", "info", "reproduce"],
 )
 def test_every_command_has_help_with_an_example(command: str) -> None:
     told = cf(command, "--help")
@@ -701,6 +702,10 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
     # Neither types of Python, such as <bool>, nor words that were taken for markup.
     assert "<" not in told.output.replace("<=", "")
     assert "Its  " not in told.output
+
+
+def test_help_is_wrapped_to_the_terminal_and_not_as_the_source_is() -> None:
+    assert "learning_rate, batch_size, seed" in cf("train", "--help").output
 
 
 def test_an_unforeseen_error_is_one_line_too(

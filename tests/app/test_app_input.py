@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import itertools
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +18,9 @@ from safetensors.torch import load_file, save_file
 from tests.commands import cf, change, refused, results
 
 import cfopt
+from cfopt.app import training
 from cfopt.result.status import Status
+from cfopt.running import heartbeat
 from cfopt.running.pace import Display, Pace
 
 #: A predictor that cannot read contexts with a certain rain.
@@ -316,3 +321,39 @@ def test_without_a_terminal_a_long_silence_is_broken_by_a_line() -> None:
     with display:  # it looks by itself
         while out.getvalue() == said:
             time.sleep(0.01)
+
+
+def test_training_says_at_least_every_ten_seconds_how_far_it_is(
+    example: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, epoch, hearts, said = 0.0, 0, [], []
+    train_model = training.train_model
+
+    class Watched(heartbeat.Heartbeat):
+        def say(self, line: str) -> None:
+            said.append((now, epoch, line))
+            super().say(line)
+
+    def heart(console: Console, words: Callable[[], str]) -> heartbeat.Heartbeat:
+        hearts.append(Watched(console, words, clock=lambda: now))
+        return hearts[-1]
+
+    def slowly(*given: Any, on_epoch: Callable[[int, float], None], **settings: Any) -> Any:
+        def second(number: int, loss: float) -> None:
+            nonlocal now, epoch
+            now, epoch = now + 1.0, number
+            on_epoch(number, loss)
+            hearts[0].beat()
+
+        return train_model(*given, on_epoch=second, **settings)
+
+    monkeypatch.setattr(heartbeat, "Heartbeat", heart)
+    monkeypatch.setattr(training, "train_model", slowly)
+    done = cf("train", example, "--to", example.parent / "new.safetensors")
+    assert done.exit_code == 0, done.output
+    times = [0.0, *(one for one, _, _ in said), now]
+    assert now == 200.0
+    assert max(after - before for before, after in itertools.pairwise(times)) <= 10.0
+    for _, reached, line in said:
+        assert line.startswith(f"epoch {reached}: validation loss ")
+        assert line in done.output

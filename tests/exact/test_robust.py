@@ -14,6 +14,7 @@ from tests.pipelines import another, normal, random_linear
 
 import cfopt
 from cfopt.datasets import synthetic
+from cfopt.exact.assurance import UNPROVED
 from cfopt.problems import MILP, GridShortestPath, Knapsack, Oracle
 
 #: The dual of each norm, and random places on its sphere: `(S, p)`.
@@ -265,7 +266,7 @@ def test_without_a_list_corners_prove_sums_and_others_say_that_they_do_not() -> 
         assert torch.equal(e.valid, f.valid)
         assert torch.allclose(e.loss[e.valid], f.loss[e.valid], rtol=1e-6)
         assert stands(listed, f, 0.1, type(norm).__name__)
-        unsure = ["no proof" in message for message in f[f.valid].message]
+        unsure = [UNPROVED in message for message in f[f.valid].message]
         assert not any(unsure) if sure else any(unsure)
 
 
@@ -283,7 +284,7 @@ def test_behind_a_network_worst_cases_are_found_and_nothing_is_called_proved() -
     e = cfopt.explain(x0, pipeline, criterion, robust=cfopt.Ball(0.1))
     assert e.valid.sum() >= 2
     assert (e.loss >= plain.loss - 1e-9)[e.valid].all()
-    assert all("no proof" in message for message in e[e.valid].message)
+    assert all(UNPROVED in message for message in e[e.valid].message)
     assert stands(pipeline, e, 0.1, "L2")
     assert not stands(pipeline, e, 0.3, "L2")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
@@ -55,6 +56,21 @@ def test_a_route_is_said_by_its_places_and_by_the_road_where_there_are_two() -> 
     assert scene.name_of(plain) == "Aix-Dijon-Chur-Eze"
     # Without the name of a road, the first of those side by side is meant.
     assert (scene.decision_of(["Aix", "Bern", "Eze"]) == _decision("pass", "ridge")).all()
+
+
+def test_a_long_route_on_a_map_is_said_by_its_bends() -> None:
+    problem = TerrainShortestPath(12, 12)
+    rng = np.random.default_rng(0)
+    for decision in problem.optimise(rng.uniform(0.9, 1.3, (20, 144))):
+        name = problem.cached_scene.name_of(decision)
+        assert " by " not in name
+        bends = [(int(one[1:]) - 1, ord(one[0]) - 65) for one in name.split()[-1].split("-")]
+        walked = np.zeros((12, 12))
+        for (row, column), (below, right) in itertools.pairwise(bends):
+            steps = max(abs(below - row), abs(right - column))
+            for k in range(steps + 1):
+                walked[row + (below - row) * k // steps, column + (right - column) * k // steps] = 1
+        assert np.array_equal(walked.flatten(), decision)
 
 
 @pytest.mark.parametrize(

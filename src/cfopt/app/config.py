@@ -48,7 +48,7 @@ class Tables(Table):
         generative: a model of plausible contexts, if any.
         reference: a file of known contexts, if any.
         robust: what answers have to stand up to, if anything.
-        prices: that costs are asked about besides, if they are.
+        prices: what is asked about costs besides; None if nothing is.
         run, output: the size of batches, and where results go.
         training: the settings of `cfopt train`.
     """

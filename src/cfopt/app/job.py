@@ -220,7 +220,7 @@ def load(config: Config) -> Job:
         "prices": None if tables.prices is None else Prices(tables.prices.proximity),
     }
     job = Job(config, source, rows, pipeline, asked, common, tuple(notes))
-    _ = job.first  # so that what cannot be read or asked is told now
+    _ = job.first  # so that what cannot be read or asked is reported now
     return job
 
 

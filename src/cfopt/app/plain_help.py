@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,7 +10,15 @@ from typer.core import TyperCommand, TyperGroup
 
 
 class PlainCommand(TyperCommand):
-    """A command whose help says what arguments mean, and not that a flag is a `<bool>`."""
+    """A command whose help says what arguments mean, and not that a flag is a `<bool>`.
+
+    Its paragraphs are wrapped to the terminal, not where the source wraps them.
+    """
+
+    def __init__(self, *given: Any, **settings: Any) -> None:
+        super().__init__(*given, **settings)
+        paragraphs = inspect.cleandoc(self.help or "").split("\n\n")
+        self.help = "\n\n".join(" ".join(one.split()) for one in paragraphs)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Options and arguments, `--help` among them."""

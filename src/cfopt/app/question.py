@@ -25,7 +25,7 @@ class Asked:
 
     Arguments:
         source: its name, and where its alternatives come from.
-        pipeline: whose decisions may be alternatives.
+        pipeline: the pipeline whose decisions may be alternatives.
         contexts: all those of the file.
         rows: the numbers there of the rows that are explained.
     """

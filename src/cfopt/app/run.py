@@ -28,7 +28,7 @@ def run(work: Job, folder: Path, console: Console, orders: Orders | None = None)
         work: what to explain.
         folder: where everything is written; one that holds another run is refused.
         console: where to show progress: a bar in a terminal, else lines.
-        orders: who explains, and which parts.
+        orders: the engine, the number of workers, and which parts to run.
     """
     threads = suited_threads(work.pipeline, work.threads)
     with threads, Heartbeat(console, lambda: "Trying the first rows."):

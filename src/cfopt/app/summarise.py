@@ -1,4 +1,4 @@
-"""`cfopt summarise`: the report of a run, written anew from the parts that are there."""
+"""`cfopt summarise`: the report of a run, written again from the parts that are there."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def shown_of(panel: Panel) -> str:
     shown, total, differ = len(panel.columns), len(panel.prices), len(panel.differing)
     if panel.items:
         which = "" if shown == total else f" ({shown} of {total})"
-        return f"Bars and numbers: the value of each item{which}."
+        return f"Bars and numbers: the cost or value of each item{which}."
     if not differ:
         return "The two do not differ."
     more = f", the {shown} most expensive of {differ}" if differ > shown else ""

@@ -106,7 +106,7 @@ class _Everywhere(Criterion):
         return replace(self, inner=self.inner.bind(count, own))
 
     def direction(self, prices: Tensor, optimum: Tensor, factual: Tensor) -> Tensor:
-        """That of the scenario in which h is the largest part of its terms, 0 in the others."""
+        """That of the scenario in which h is the largest fraction of its terms, 0 in the others."""
         each = self._each(factual)
         parts = [values.reshape(len(each), -1) for values in (prices, optimum)]
         direction = each.direction(*parts)

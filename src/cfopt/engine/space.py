@@ -35,7 +35,7 @@ class Space(Batch):
         origin: the factual contexts, `(B, ...)`.
         proximity: what to keep small.
         domain: the contexts that are allowed; None if all are.
-        start: the points where to begin, `(B, ...)`; at home by default.
+        start: the points where searches begin, `(B, ...)`; by default the origins.
         latent: the codes that are searched instead of contexts, if any.
     """
 

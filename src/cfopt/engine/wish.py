@@ -46,7 +46,7 @@ class Wish:
         Rules ask for those of one tensor again and again: the latest are kept.
 
         Arguments:
-            problem: whose deadline holds.
+            problem: the problem whose deadline holds.
         """
         known = self._latest
         if known is not None and known[0] is prices and known[1] == prices._version:

@@ -15,6 +15,9 @@ from cfopt.exact.exact_task import NORMS
 from cfopt.exact.worst_case import WorstCases
 from cfopt.question.proximity import L2
 
+#: What is said of an answer to which no exception was found, though there may be one.
+UNPROVED = "as far as was searched, which does not prove it"
+
 
 @dataclass(frozen=True)
 class Assurance:
@@ -42,7 +45,7 @@ def assure(task: Task, x: Tensor, costs: Tensor) -> Assurance:
     variation = task.variation
     assert variation is not None
     proved = f", as {variation.words}"
-    doubtful = f"{proved}, as far as was searched, which is no proof"
+    doubtful = f"{proved}, {UNPROVED}"
     if not AffineTask.refusal(task):
         model, host = AffineTask(task), task.rules.on_host()
         prices = [host.turned(costs)]

@@ -35,7 +35,7 @@ class References(NamedTuple):
 
     Arguments:
         prices, best: the prices there and the best decision, `(B, m)` each.
-        shortfall: by how much it may fall short of the best, `(B,)`; inf where there is none.
+        shortfall: how far it may fall short of the best, `(B,)`; inf where there is none.
         which: the number of the inequality that is broken most there, `(B,)`.
         excess: by how much, less what verification grants, `(B,)`.
         directions, weights: the direction of that inequality, `(B, m)`, and its costs, `(B, n)`.

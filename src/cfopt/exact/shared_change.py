@@ -63,7 +63,7 @@ class SharedTask:
     Arguments:
         task: a task that `refusal` accepts.
         free: which entries of a context may change, `(p,)`.
-        needed: in how many rows the criterion has to hold.
+        needed: the number of rows in which the criterion has to hold.
         ease: the fraction of its terms at x0 by which a cut may be broken; below 0, by which it has
             to be overfulfilled.
     """

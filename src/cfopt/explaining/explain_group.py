@@ -67,7 +67,7 @@ def explain_group(
     Arguments:
         x0, pipeline, criterion, proximity, margin: as for `explain`.
         change: the features that change, by name or number; all that may change by default.
-        share: in which fraction of the rows the criterion has to hold at least.
+        share: the least fraction of the rows in which the criterion has to hold.
         features: as for `explain`; the change has to be allowed in every row.
         time_limit: seconds after which the best change so far is returned.
         most_sets: how many sets of rows are looked at, at most, where not all need be met.

@@ -21,9 +21,9 @@ from cfopt.search import Enumeration
 
 #: Contexts with more features than this leave all main features of earlier options as they are.
 _MOST_FEATURES = 200
-#: Which part of the loss the main features make up, where all change at once.
+#: The fraction of the loss that the main features make up, where all change at once.
 _MAIN = 0.5
-#: How far apart options are at least, as a part of the first one's distance.
+#: How far apart options are at least, as a fraction of the first one's distance.
 _APART = 0.5
 #: From how many starts each further option is looked for, where options are a distance apart.
 _STARTS = 3
@@ -182,7 +182,7 @@ def _main_units(e: Explanation, task: Task, domain: Domain) -> list[frozenset[in
     """The features that carry each answer: all that changed, or those that make up half the loss.
 
     Arguments:
-        domain: that of these rows.
+        domain: the domain of these rows.
     """
     changed = domain.changed(e.x).cpu().numpy()
     if domain.limits.max_changes is not None or isinstance(task.space.proximity, L1):

@@ -1,4 +1,4 @@
-"""From one machine to many: data sets in parts, whoever explains them, and what all say."""
+"""From one machine to many: data sets in parts, the engines, and what all answers say."""
 
 from typing import Any
 

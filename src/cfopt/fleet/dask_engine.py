@@ -55,7 +55,7 @@ def _task(recipe: Recipe, path: str, part: int, settings: str) -> tuple[int, str
             return part, "full", str(error)
         except InputError as error:
             return part, "other", str(error)
-        # Any: the part's own fault is told.
+        # Any: the part's own fault is reported.
         except Exception as error:
             return part, "failed", " ".join(f"{type(error).__name__}: {error}".split())
 
@@ -69,7 +69,7 @@ class Dask(Engine):
 
     Arguments:
         recipe: what workers need to know to do the work.
-        address: that of the scheduler; None for a cluster on this machine.
+        address: the scheduler's address; None for a cluster on this machine.
         workers: the size of a cluster on this machine; None for one process a core.
     """
 

@@ -13,7 +13,7 @@ from cfopt.fleet.part import keep_part
 
 
 class Listener(Protocol):
-    """Who is told how far a run is."""
+    """What hears how far a run is."""
 
     def started(self, part: int) -> None:
         """A part has begun."""
@@ -40,7 +40,7 @@ class Engine(ABC):
         Arguments:
             folder: where they are kept.
             parts: the numbers of the parts, with the rows of each that are not to be touched.
-            listener: who is told.
+            listener: what hears how far the run is.
         """
 
 

@@ -240,7 +240,7 @@ def _measures(e: Explanation, work: Work) -> pd.DataFrame | None:
         known = None
     if rows:
         return evaluate(e[rows], pipeline=work.pipeline, reference=known)
-    if e.x.dim() > 2:  # pixels are no features to count
+    if e.x.dim() > 2:  # pixels are not counted as features
         return None
     return evaluate(replace(e, problem=None), reference=known)
 

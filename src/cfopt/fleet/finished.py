@@ -67,7 +67,7 @@ def find_finished(folder: Path, content: Mapping[str, Any], beside: Path) -> Fin
             )
         )
         return Finished(manifest["rows"], manifest["settled"]) if same else None
-    # Whatever is wrong is told by those who load it.
+    # Whatever is wrong is reported when it is loaded.
     except (OSError, ValueError, KeyError, TypeError, AttributeError, InputError):
         return None
 

@@ -58,7 +58,7 @@ def _serve(recipe: Recipe, path: Path, line: Connection) -> None:
                 line.send(("ended", 0.0))
         except (StorageError, OSError) as error:
             line.send(("full", str(error)))
-        # Any: the part's own fault is told, and others may still be served.
+        # Any: the part's own fault is reported, and others may still be served.
         except Exception as error:
             line.send(("failed", " ".join(f"{type(error).__name__}: {error}".split())))
 

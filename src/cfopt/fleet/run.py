@@ -86,7 +86,7 @@ def run(work: Work, recipe: Recipe, path: Path, console: Console, orders: Orders
         recipe: how other processes load the same work.
         path: the folder of the run; one that holds another run is refused.
         console: where to show progress: a bar in a terminal, else lines.
-        orders: who explains, and which parts.
+        orders: the engine, the number of workers, and which parts to run.
     """
     claim(path, work.settings, kind=KIND, room=room_for(work))
     folder = RunFolder(path, work)

@@ -103,7 +103,7 @@ class Flow(CodedModule):
 
         Arguments:
             samples: how many are drawn.
-            seed: of their codes.
+            seed: the seed of their codes.
         """
         generator = torch.Generator().manual_seed(seed)
         drawn = torch.randn((samples, self.latent_dim), generator=generator).to(self.mean)
@@ -236,7 +236,7 @@ class _Coupling(nn.Module):
             scale, shift = self.network(kept).chunk(2, dim=1)
         else:
             seen = kept.view(-1, *self.grid)
-            # The mask itself, with which a border is told from an entry of 0.
+            # The mask itself, which distinguishes a border from an entry of 0.
             shown = self.mask.view(1, *self.grid).expand(len(z), -1, -1, -1)
             found = self.network(torch.cat([seen, shown], dim=1))
             scale, shift = (part.flatten(1) for part in found.chunk(2, dim=1))

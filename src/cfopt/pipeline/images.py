@@ -74,7 +74,7 @@ def check_range(images: Tensor, limits: tuple[float, float], reader: str) -> Non
     Arguments:
         images: floats of any shape.
         limits: the least and the greatest value.
-        reader: whose limits they are.
+        reader: the reader whose limits they are.
     """
     known = images[images.isfinite()]
     low, high = (known.min().item(), known.max().item()) if len(known) else limits

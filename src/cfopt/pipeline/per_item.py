@@ -128,7 +128,7 @@ class PerItem(Adapted):
 
 
 class _Called(nn.Module):
-    """A predictor that is no module."""
+    """A predictor that is not a module."""
 
     def __init__(self, predictor: Callable[[Tensor], Tensor]) -> None:
         super().__init__()

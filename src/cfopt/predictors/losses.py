@@ -42,7 +42,7 @@ class SPOPlus(Loss):
     constant, so that with it detached autograd gives the subgradient `2 (y*(c) - y*(2 p - c))`.
 
     Arguments:
-        problem: whose decisions count.
+        problem: the problem whose decisions count.
     """
 
     problem: Problem

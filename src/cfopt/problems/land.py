@@ -40,7 +40,7 @@ def kinds_of_cells(image: Array, size: tuple[int, int], land: Land) -> list[str]
     Arguments:
         image: the map, `(C, H, W)` from 0 to 1, in colour or grey.
         size: the rows and columns of its cells.
-        land: at least one kind.
+        land: the kinds of land, at least one.
     """
     colours = np.array([list(bytes.fromhex(colour[1:])) for _, colour in land]) / 255
     pixels = np.broadcast_to(image, (3, *image.shape[1:])).reshape(3, -1)

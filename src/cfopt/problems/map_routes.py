@@ -28,7 +28,7 @@ class MapRoutes(Problem):
 
     Arguments:
         terrain: the map.
-        conditions: on visits of its cells.
+        conditions: conditions on visits of its cells.
     """
 
     binary = True

@@ -29,7 +29,7 @@ class PathProgram(Problem):
         arcs: the arcs of the graph.
         columns: which entries of a decision an arc adds to, `(m, A)`, sparse.
         always: what every decision has besides, `(m,)`.
-        conditions: on decisions.
+        conditions: conditions on decisions.
     """
 
     binary = True

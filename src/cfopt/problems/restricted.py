@@ -105,7 +105,7 @@ class Either(Problem):
     """The decisions of any of several problems over the same columns.
 
     Arguments:
-        problems: at least one.
+        problems: the problems, at least one.
     """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
@@ -145,7 +145,7 @@ class ByPrices(Problem):
 
     Arguments:
         whole: the problem.
-        conditions: that single columns are 1, or 0.
+        conditions: conditions that single columns are 1, or 0.
     """
 
     binary = True
@@ -197,7 +197,7 @@ def restrict(problem: Problem, foil: Foil) -> Problem:
 def outside(problem: Problem, conditions: Conditions) -> Problem | None:
     """The problem whose decisions break some of the conditions; None if there are none.
 
-    Raises InputError where they are no closed set.
+    Raises InputError where they are not a closed set.
     """
     listed = problem.decisions()
     if listed is not None:

@@ -126,9 +126,23 @@ class Routes(Scene):
             return f"the given visits, which are not a simple {self.noun}"
         if len(walk) <= _SPELLED:
             return "-".join(walk)
+        bends = self._bends(decision)
+        if len(bends) in range(1, _SPELLED + 1):
+            return f"the {self.noun} {'-'.join(bends)}"
         others = set((None if beside is None else self.stops(beside)) or ())
         own = [stop for stop in walk if stop not in others]
         return f"the {self.noun} by {hints(own or walk[1:-1])}"
+
+    def _bends(self, decision: Array) -> list[str]:
+        """The places between which a route on a lattice is straight, its ends among them."""
+        path = self.path_of(decision)
+        # A road by its own name, where there are two, does not lie on the lattice.
+        if self.lattice is None or path is None or any(isinstance(stop, str) for stop in path):
+            return []
+        numbers = [self._number(stop) for stop in path]
+        at = np.column_stack(np.divmod(numbers, self.lattice[1]))
+        turns = (np.diff(at, n=2, axis=0) != 0).any(1)
+        return [self.places[k] for k in np.array(numbers)[np.r_[True, turns, True]]]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,7 +42,7 @@ class TerrainShortestPath(Problem):
         neighbours: 8 (with diagonals) or 4.
         start, goal: cells as (row, column); opposite corners by default.
         land: names of the kinds of land with their colours, as in `{"grass": "#6e9e48"}`, so that
-            answers about images can be told in these words.
+            answers about images are described in these words.
     """
 
     def __init__(

@@ -143,7 +143,7 @@ class Condition(Foil):
     """Decisions that meet a linear condition: `lower <= sum_j coefficient_j y_j <= upper`.
 
     Arguments:
-        coefficients: by the names or numbers of entries.
+        coefficients: one for each entry that counts, by its name or number.
         lower, upper: the limits; the others are open.
     """
 

@@ -77,7 +77,7 @@ class Layout:
 
 
 def checked_categories(given: Any) -> dict[str, tuple[Any, ...]]:
-    """The values of each category as a tuple; InputError unless they can be told apart."""
+    """The values of each category as a tuple; InputError unless all of them differ."""
     if not isinstance(given, Mapping):
         raise InputError(
             f"categories of Features needs a dictionary of values by column, got {given!r:.60}."

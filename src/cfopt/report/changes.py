@@ -70,7 +70,7 @@ class Changes:
         more: how many of them are not listed at all.
         of: the words before a name where the table is not at hand.
         since: what the numbers at the start are called.
-        cells: of a map, the numbers of the cells that the words are about.
+        cells: the numbers of the cells of a map that the words are about.
     """
 
     title: str

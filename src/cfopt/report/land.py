@@ -55,22 +55,22 @@ def land_change(one: Explanation, origin: Origin) -> LandChange:
     assert isinstance(scene, Cells)
     change = host(one.costs[0]) - host(origin.costs)
     cells = _counting(change, float(origin.costs.abs().max()))
-    shown, told = _told(scene, host(origin.context), host(one.x[0]), change)
+    shown, described = _described(scene, host(origin.context), host(one.x[0]), change)
     groups: dict[str, list[int]] = {}
     for k in cells.tolist():
-        groups.setdefault(told[k], []).append(k)
+        groups.setdefault(described[k], []).append(k)
 
     def order(group: tuple[str, list[int]]) -> tuple[bool, float]:
         what, at = group
         return what.endswith(_SAME), -float(np.abs(change[at]).sum())
 
-    told_of = sorted(groups.items(), key=order)[:_KINDS]
+    listed = sorted(groups.items(), key=order)[:_KINDS]
     words = "; ".join(
-        f"{what} at {join_words([scene.names[k] for k in at], most=_CELLS)}" for what, at in told_of
+        f"{what} at {join_words([scene.names[k] for k in at], most=_CELLS)}" for what, at in listed
     )
     said = f"{words[:1].upper()}{words[1:]}." if words else "The land is as it was."
-    named = tuple(sorted(k for _, at in told_of for k in at))
-    return LandChange(said, named, shown, tuple(what for what, _ in told_of))
+    named = tuple(sorted(k for _, at in listed for k in at))
+    return LandChange(said, named, shown, tuple(what for what, _ in listed))
 
 
 def _counting(change: Array, largest: float) -> Indices:
@@ -82,13 +82,13 @@ def _counting(change: Array, largest: float) -> Indices:
     return ordered
 
 
-def _told(
+def _described(
     scene: Cells, before: Array, after: Array, change: Array
 ) -> tuple[tuple[str, ...], list[str]]:
     """What each cell shows, and what has happened to it, in words."""
-    dearer = ["costlier" if more > 0 else "cheaper" for more in change.tolist()]
+    trends = ["costlier" if more > 0 else "cheaper" for more in change.tolist()]
     if not scene.land:
-        return ("",) * len(dearer), dearer
+        return ("",) * len(trends), trends
     olds, news = (
         kinds_of_cells(image.clip(0, 1), scene.size, scene.land) for image in (before, after)
     )
@@ -98,8 +98,8 @@ def _told(
         old if old == new else f"{old} to {new}" for old, new in zip(olds, news, strict=True)
     )
     # What looks as it did is not said to be another land, whatever it is predicted to cost.
-    told = [
+    described = [
         both if " to " in both else f"{more} {both}" if moved else f"predicted to be {more}{_SAME}"
-        for both, more, moved in zip(shown, dearer, seen.tolist(), strict=True)
+        for both, more, moved in zip(shown, trends, seen.tolist(), strict=True)
     ]
-    return shown, told
+    return shown, described

@@ -5,14 +5,12 @@ Each function takes an explanation of a single row.
 
 from __future__ import annotations
 
+from cfopt.exact.assurance import UNPROVED
 from cfopt.names import counted
 from cfopt.report.changes import Move
 from cfopt.result.explanation import Explanation
 from cfopt.result.status import Status
 from cfopt.result.wording import radius_words
-
-#: A radius below this is none.
-_NOTHING = 1e-6
 
 
 def promises(e: Explanation, moves: list[Move]) -> list[str]:
@@ -33,13 +31,13 @@ def _robust(e: Explanation) -> list[str]:
     robust = e.asked.robust
     if robust is None:
         return []
-    proved = "" if _proved(e) else " That was searched for exceptions, which is no proof."
+    proved = "" if _proved(e) else " A search for exceptions found none, which does not prove it."
     return [f"It stays right if things turn out a little otherwise: {robust.words}.{proved}"]
 
 
 def room(e: Explanation) -> list[str]:
     """How far the context may be off, where that was measured; nothing of answers on a boundary."""
-    if e.radii is None or not float(e.radius[0]) > _NOTHING:
+    if e.radii is None:
         return []
     words = radius_words(float(e.radius[0]), e.radius_kind[0])
     return [words] if words else []
@@ -47,4 +45,4 @@ def room(e: Explanation) -> list[str]:
 
 def _proved(e: Explanation) -> bool:
     """Whether an answer was proved to be robust: its message says where it was only searched."""
-    return "no proof" not in e.message[0]
+    return UNPROVED not in e.message[0]

@@ -18,7 +18,7 @@ class Measure:
     Arguments:
         group: the kind of measure, where it differs from the line above; else "".
         name: the measure.
-        rows: of how many rows it could be taken.
+        rows: the number of rows in which it could be measured.
         values: its mean, its median and its 95% quantile, as printed.
     """
 

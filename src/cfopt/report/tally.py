@@ -22,11 +22,11 @@ _KEPT, _KEPT_CHANGES = 20_000, 1_000
 #: Changes below this fraction of the largest of their row do not count; and below this they are not
 #: what an answer is mainly about.
 _COUNTS, _MAIN = 0.05, 1 / 3
-#: How many features an answer is mainly about, at most; and how many kinds are told apart.
+#: How many features an answer is mainly about, at most; and how many kinds are distinguished.
 _MOST_MAIN, _MOST_KINDS = 3, 4096
 #: Rows of a kind among which the typical one is looked for.
 _CANDIDATES = 16
-#: How many reasons are told apart.
+#: How many reasons are distinguished.
 _MOST_REASONS = 1000
 #: A feature has changed if it moved by more than this fraction of its size (at least of 1).
 _CHANGED = 1e-6

@@ -13,7 +13,7 @@ from cfopt.report.sentences import PLAIN
 from cfopt.report.tally import Tally
 from cfopt.result.status import Status
 
-#: How many features, kinds of answers, reasons and differences are told.
+#: How many features, kinds of answers, reasons and differences are listed.
 _FEATURES, _GROUPS, _REASONS, _WHERE = 24, 8, 10, 3
 #: Rows without an answer differ in a feature if means are this many deviations apart.
 _APART = 0.5

@@ -23,7 +23,7 @@ class GroupExplanation:
         explanation: all rows after the change, each verified by a fresh solve: where the criterion
             holds, its status is valid.
         change: the change of each entry of a context, `(p,)`; 0 where none was found.
-        needed: in how many rows the criterion had to hold.
+        needed: the number of rows in which the criterion had to hold.
         loss: what the change costs, in the units of the proximity; NaN where none was found.
         bound: what every change that is enough was proved to cost; inf if there is none, NaN where
             nothing was proved.

@@ -27,8 +27,8 @@ class Typical(Batch):
     100 means that all of these are reconstructed better.
 
     Arguments:
-        before: of the factual contexts.
-        after: of the contexts that explain; NaN where there is none.
+        before: the values of the factual contexts.
+        after: the values of the contexts that explain; NaN where there is none.
     """
 
     before: Tensor = field(metadata=ROWS)

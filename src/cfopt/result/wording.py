@@ -23,6 +23,9 @@ BY_THE_MODEL = (
     "the decision"
 )
 
+#: A radius up to this is rounding: the answer lies on a boundary.
+_NOTHING = 1e-6
+
 
 def question(criterion: Criterion, margin: float = 0.0) -> str:
     """What the user asked."""
@@ -59,8 +62,8 @@ ANOTHER_PLAN = "another plan takes over"
 
 
 def radius_words(radius: float, kind: str) -> str:
-    """How far a context may be off, in a sentence; "" if nothing is known."""
-    if not kind or math.isnan(radius):
+    """How far a context may be off, in a sentence; "" if that is not known, or by nothing."""
+    if not kind or not radius > _NOTHING:
         return ""
     if radius == math.inf:
         return "It holds however far the context is off."

@@ -166,7 +166,7 @@ class Display:
         self._progress.update(self._bar, completed=self.pace.share)
 
     def finished(self, name: str, seconds: float, pieces: int = 1) -> None:
-        """Count pieces that took so many seconds, and print a line if there is no bar."""
+        """Count pieces and the seconds they took, and print a line if there is no bar."""
         self.count, self._running = self.count + pieces, ""
         self._progress.update(self._bar, completed=self.pace.share, description="")
         early = self.pace.elapsed - self._printed < self.every and self.count < self.total

@@ -110,7 +110,7 @@ class Auto(Search):
     def _in_scenarios(self, task: Task) -> Scenarios:
         """What answers in several scenarios at once.
 
-        Where some decision is to meet the criterion, those of other places are no cuts.
+        Where some decision is to meet the criterion, those of other places are not cuts.
         """
         some = Quantifier.SOME in task.rules.criterion.multiples
         climbs = replace(self.sequential, bundle=1) if some else self.sequential

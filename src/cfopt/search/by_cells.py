@@ -25,7 +25,7 @@ def proved_by_cells(task: Task, points: Points, seconds: float, step: int) -> It
     Arguments:
         task: what to work on; its predictor is a tree ensemble.
         points: what was found, with all rows.
-        seconds: for all rows together.
+        seconds: the time for all rows together.
         step: how many reports there were.
     """
     loss = task.space.loss(points.x).double().cpu().numpy()

@@ -44,7 +44,7 @@ class CutRow:
         self._known: set[tuple[Quantifier, bytes]] = set()
         self._solved = 0  # how many cuts the last solution knew of
         self.nearest = Nearest(np.zeros(model.origin.shape[1]), 0.0, Leaf(np.zeros(0)))
-        #: Whether the last change that was handed out may be dearer than need be.
+        #: Whether the last change that was handed out may cost more than need be.
         self.hasty = False
         self._conclude = False
         self._refuted: bool | None = None  # whether the last solution proves that there is none

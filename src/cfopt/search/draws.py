@@ -26,8 +26,8 @@ class Draws:
         land: what they are made in.
         step: the direction of each, of length 1 in units of the features, `(S, p)`.
         moved: the features that it moves, `(S, p)`.
-        length: from the shortest to 1, `(S,)`.
-        chance: for what else is left to chance, from 0 to 1, `(S,)`.
+        length: the lengths, from the shortest to 1, `(S,)`.
+        chance: a random number from 0 to 1 for every other choice, `(S,)`.
     """
 
     land: Landscape

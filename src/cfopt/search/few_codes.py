@@ -30,7 +30,7 @@ class FewCodes(Search):
     Arguments:
         search: a search among codes.
         entries: how many entries it moves.
-        seed: of the signs, which are the same for every row.
+        seed: the seed of the signs, which are the same for every row.
     """
 
     search: Search

@@ -35,13 +35,13 @@ def shared_search(
     pulled home.
 
     Arguments:
-        holds: in which rows a change is enough.
+        holds: the rows in which a change is enough.
         cost: what a change costs.
         allowed: the nearest allowed change, `(p,) -> (p,)`.
         starts: changes that are enough for some rows, `(S, p)`.
-        needed: in how many rows it has to be enough.
+        needed: the number of rows in which it has to be enough.
         deadline: when to stop, by `time.monotonic`.
-        seed: of the random steps.
+        seed: the seed of the random steps.
     """
     best: Array | None = None
     size = starts.shape[1]

@@ -30,7 +30,7 @@ class Scenarios(Search):
     Each of several predictors is a scenario. Where contexts may be off, the worst context around
     the answer is looked for along the gradient of the criterion; if it does not hold there, that
     shift is a further scenario, a cut on all that follows, and the search goes on from the answer.
-    An answer to which no exception is found is taken; that is no proof.
+    An answer to which no exception is found is taken; that does not prove it.
 
     Arguments:
         of: the search.

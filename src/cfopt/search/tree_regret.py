@@ -32,7 +32,7 @@ from cfopt.trees.spread import division, spreads
 _AT_ONCE = 64
 #: How many boxes are looked at for a decision that is met, and for how many decisions.
 _BUDGET, _MET = 300, 400
-#: Which part of the time is for boxes: their check makes the solves of those refuted again.
+#: The fraction of the time for boxes: their check makes the solves of those refuted again.
 _PART = 0.6
 
 

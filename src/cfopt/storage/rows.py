@@ -227,7 +227,7 @@ def open_rows(path: Path | str) -> Rows:
             raise InputError(f"{path} has no rows.")
         return found
     if path.suffix.lower() == ".npy" and path.is_file():
-        # Mapped, so that images are read as they are needed; what cannot be is told below.
+        # Mapped, so that images are read as they are needed; what cannot be is reported below.
         with suppress(Exception):
             return RowsInMemory(str(path), np.load(path, "r", allow_pickle=False))
     return RowsInMemory(str(path), read_table(path))

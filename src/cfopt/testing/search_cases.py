@@ -44,7 +44,7 @@ class Case:
 
     Arguments:
         pipeline: a predictor of 4 features, and a problem whose decisions can be listed.
-        contexts: to explain, `(B, 4)`.
+        contexts: the contexts to explain, `(B, 4)`.
         asked: arguments of `Question` beside the criterion and the search.
     """
 

@@ -33,7 +33,7 @@ class TreeEnsemble:
         targets: the target of each tree, `(T,)`, -1 where leaves have a value for every target.
         base: what is added in any case, `(n,)`.
         num_features: the length p of a context.
-        precision: with which fraction of its size the library itself rounds sums, if not float64.
+        precision: the relative precision of the library's own sums, if not that of float64.
     """
 
     roots: NDArray[np.int32]

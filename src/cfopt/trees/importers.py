@@ -54,7 +54,7 @@ def read_ensemble(model: Any, reading: Reading | None = None) -> TreeEnsemble:
         return _from_xgboost(model, name, reading)
     if library == "lightgbm" and name in _BOOSTED[library]:
         return _from_lightgbm(model if name == "Booster" else model.booster_, reading)
-    raise InputError(f"Trees can be read of {_SERVED}; got {name} of {library}.")
+    raise InputError(f"Trees can be read from {_SERVED}; got {name} of {library}.")
 
 
 def can_read(model: Any) -> bool:
@@ -135,7 +135,7 @@ def _from_sklearn(model: Any, name: str, reading: Reading | None) -> TreeEnsembl
     if name == "MultiOutputRegressor":
         return TreeEnsemble.stack([read_ensemble(one, reading) for one in model.estimators_])
     if not can_read(model):
-        raise InputError(f"Trees can be read of {_SERVED}; got {name} of sklearn.")
+        raise InputError(f"Trees can be read from {_SERVED}; got {name} of sklearn.")
     if not hasattr(model, "n_features_in_"):
         raise InputError(f"{name} is not fitted; call fit first.")
     if getattr(model, "loss", "") in ("poisson", "gamma") and name in _NOT_ROUNDING:

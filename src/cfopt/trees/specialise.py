@@ -25,7 +25,7 @@ class _Part:
     Arguments:
         nodes: those of the ensemble that it keeps, the root first, `(K,)`.
         left, right: which of them follow, 0 in leaves, `(K,)`.
-        items: whose tree it is.
+        items: the items that the tree belongs to.
     """
 
     nodes: _Whole

@@ -40,8 +40,8 @@ def ensemble_of_treelite(
     trees = [found.get_tree_accessor(k) for k in range(found.num_tree)]
     if reading is None and any(tree.get_field("has_categorical_split")[0] for tree in trees):
         raise InputError(
-            "Trees that split by categories can be read of the library's own model or file, got a "
-            "file of treelite, which does not say how categories are read from contexts."
+            "Trees that split by categories can be read from the library's own model or file, got "
+            "a file of treelite, which does not say how categories are read from contexts."
         )
     vector = header.get_field("leaf_vector_shape")[0] > 1
     shrink = 1.0 / found.num_tree if header.get_field("average_tree_output")[0] else 1.0

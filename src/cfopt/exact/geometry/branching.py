@@ -96,7 +96,7 @@ class Branching:
             bound, name = self.heap[0]
             node = self.nodes[name]
             if bound >= (1 - _GAP) * self.cost or bound == np.inf:
-                break  # only proved clashes or dearer parts are left
+                break  # only proved clashes or costlier parts are left
             if len(node.system.matrix) < len(self.system.matrix):
                 self._refresh(node)
                 heapq.heapreplace(self.heap, (node.nearest.bound, name))

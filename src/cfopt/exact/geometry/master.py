@@ -63,7 +63,7 @@ class Master:
     def hurry(self) -> Array | None:
         """A change that meets all cuts, by the units alone that changed in the last one.
 
-        It may be dearer than need be; None where that does not help, or there is none. Before there
+        It may cost more than need be; None where that does not help, or there is none. Before there
         is a solution, it is the cheapest, however many units change.
         """
         support = self.system.support

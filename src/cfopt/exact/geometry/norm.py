@@ -72,7 +72,7 @@ class Norm(ABC):
         """What it costs at least to reach two half-spaces in each of some cases.
 
         `(2, D), (2, D, p), (H, p) -> (D, H)`, with the entries of each case that may change. No
-        more than the dearer of the two; a half-space that nothing reaches is left out.
+        more than the costlier of the two; a half-space that nothing reaches is left out.
         """
         return np.zeros((normals.shape[1], len(cases)))
 

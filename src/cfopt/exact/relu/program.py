@@ -31,7 +31,7 @@ class Relaxed:
     Arguments:
         u: its nearest change, `(p,)`; None if there is none.
         active: what it takes each unstable neuron to give there; an array for each layer.
-        multipliers: by which it is combined to one plane.
+        multipliers: the multipliers that combine it to one plane.
     """
 
     u: Array | None

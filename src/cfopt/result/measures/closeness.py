@@ -67,8 +67,8 @@ def distances(e: Explanation, units: Units | None) -> dict[str, Array]:
 
         |u|_k,  |u / deviation|_k,  |u / median deviation|_k  for k = 1, 2, inf
 
-    Gower's distance is the mean over features of the change as a part of the span, and 0 or 1 for
-    a category that stays or changes (Gower, 1971).
+    Gower's distance is the mean over features of the change as a fraction of the span, and 0 or 1
+    for a category that stays or changes (Gower, 1971).
 
     Arguments:
         units: what is usual; None if no contexts are known, and then changes count as they are.

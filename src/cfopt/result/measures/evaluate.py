@@ -66,12 +66,12 @@ def evaluate_rows(
 
     Arguments:
         explanation: the rows.
-        pipeline: predictor and problem; needed for whatever is solved anew (redundancy, noise,
+        pipeline: predictor and problem; needed for whatever is solved again (redundancy, noise,
             distance to known contexts that explain as well), and for the certified radius behind
             affine predictors; behind others nothing is certified.
         reference: known contexts, such as the training data; from them follow deviations, and how
             usual answers are (extra `sklearn`).
-        refits: the same pipeline fitted anew, several times.
+        refits: the same pipeline refitted several times.
         density: the logarithm of a density of contexts, `(B, ...) -> (B,)`.
         watch: a `Stopwatch` that was passed to `explain` as `on_progress`: it knows how long rows
             took.

@@ -104,7 +104,7 @@ def two_sample_auc(x: Tensor, real: Tensor, folds: int = 2, seed: int = 0) -> fl
         x, real: images, `(N, C, H, W)` and `(M, C, H, W)`; at least 4 each. Real ones should not be
             those that x was made of.
         folds: into how many parts both are divided.
-        seed: of the networks and their training.
+        seed: the seed of the networks and their training.
     """
     _check_images(x, real)
     if min(len(x), len(real)) < 2 * folds or folds < 2:

@@ -20,7 +20,7 @@ def redundant(e: Explanation, judge: Judge, rows: Tensor) -> Array:
 
     Arguments:
         e: all rows.
-        judge: solves anew with the feature as it was.
+        judge: solves again with the feature as it was.
         rows: those that are asked about, `(K,)`.
     """
     moved, entries = changed(e), places(e)
@@ -47,7 +47,7 @@ def under_noise(
 
     Arguments:
         e: all rows.
-        judge: solves anew at each draw.
+        judge: solves again at each draw.
         rows: those that are asked about, `(K,)`.
         units: what is usual.
         noise: the size of the noise, in deviations.
@@ -75,7 +75,7 @@ def under_refits(e: Explanation, rows: Tensor, refits: Sequence[Pipeline]) -> Ar
     Arguments:
         e: all rows.
         rows: those that are asked about, `(K,)`.
-        refits: pipelines whose predictors were fitted anew, to other data or from another seed.
+        refits: pipelines whose predictors were refitted, to other data or from another seed.
     """
     held = [Judge(e, one).holds(rows, e.x[rows]).numpy() for one in refits]
     share: Array = np.mean(held, axis=0, dtype=np.float64)

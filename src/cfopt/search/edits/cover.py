@@ -34,7 +34,7 @@ def cheapest_cover(
     a fraction of what is unmet without edits. Good, not proved to be the best.
 
     Arguments:
-        price: of each edit, `(E,)`.
+        price: the price of each edit, `(E,)`.
         place: where it is, `(E,)`.
         effect: what it adds to each of C cuts, `(C, E)`.
         limit: what the sum has to stay below, `(C,)`.

@@ -42,9 +42,9 @@ class CellPlaces(Places):
     """The cells of images.
 
     Arguments:
-        names: of the cells, row by row.
+        names: the names of the cells, row by row.
         size: rows and columns.
-        shape: that of an image, `(C, H, W)`.
+        shape: the shape of an image, `(C, H, W)`.
         blend: over how many pixels an edit fades into what is there; half of them are outside.
     """
 
@@ -98,7 +98,7 @@ class ColumnPlaces(Places):
     """The columns of a table, or those that change together.
 
     Arguments:
-        names: of the places.
+        names: the names of the places.
         unit: the place of each column, `(p,)`.
     """
 

@@ -29,7 +29,7 @@ class EditedRow:
     """The search for edits of one row.
 
     Arguments:
-        task: of one row, among contexts.
+        task: a task of one row, among contexts.
         places: where edits can go.
         parts: what can be put there, of each kind, `(K, ...)`.
         nearest: how many edits the distance of the largest one counts for.

@@ -33,7 +33,7 @@ class Edits(Search):
     borders; of a table, values by values that it has seen. The effect of every single edit on the
     costs is predicted; a best-first search then chooses few edits that together let the
     criterion hold, if effects add up, against the decisions that the solver calls for. What it
-    chooses is predicted as a whole, and it is told by how much the sum was wrong. At last,
+    chooses is predicted as a whole, and it learns by how much the sum was wrong. At last,
     edits that are not needed are taken back. Nothing is proved.
 
     Arguments:

@@ -92,7 +92,7 @@ class Outcome(NamedTuple):
     """What became of a planned step, one row each.
 
     Arguments:
-        move: from where the climb was, `(R, p)`.
+        move: the move from where the climb was, `(R, p)`.
         there: what a look showed.
         taken: whether the climb has moved, `(R,)`.
         poor: whether much less was gained than expected, `(R,)`.

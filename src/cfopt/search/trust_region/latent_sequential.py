@@ -115,7 +115,7 @@ class LatentRun(Run):
         first. So climbs begin again on the way from the factual code to what was found.
 
         Arguments:
-            fractions: of that way, one for each climb.
+            fractions: the fraction of that way for each climb.
         """
         for fraction in fractions:
             far = self.best.found & ~(self.best.loss <= _NEAR_ENOUGH * self._floor)

@@ -142,7 +142,7 @@ def test_a_forged_proof_proves_nothing() -> None:
     bound = recheck(task, proofs).bound
     assert torch.allclose(bound, task.space.loss(points.x), rtol=1e-6)
     # Without what was looked at plan by plan, less is proved; with what is no path, nothing.
-    poorer = recheck(task, [replace(proof, branches={}) for proof in proofs]).bound
+    poorer = recheck(task, [replace(proof, multipliers={}, branches={}) for proof in proofs]).bound
     assert (poorer <= bound + 1e-12).all()
     assert (poorer < bound - 1e-6).any()
     margin = replace(task, rules=Rules(GRID, factual, Absolute(foil), margin=0.1))

@@ -61,23 +61,26 @@ class DecisionTable:
             bounds[(self.decisions == decision).all(axis=1)] = np.inf
         return bounds
 
-    def bounds_against(self, row: int, rival: Array) -> Array:
+    def bounds_against(self, row: int, rival: Array) -> tuple[Array, list[tuple[Array, Array]]]:
         """What it costs at least to let each decision beat a rival, limits apart: `(D,)`.
 
-        With a margin, `<theta, y> + margin |<theta, y>| <= <theta, rival>`.
+        With a margin, `<theta, y> + margin |<theta, y>| <= <theta, rival>`. And the half-spaces
+        `normals @ u <= -excess` from which that follows, `(D,)` and `(D, p)` each.
         """
         margin = self.model.rules.margin
         multiples = (1.0 + margin, 1.0 - margin) if margin > 0 else (1.0,)
-        largest = max(
-            self.model.largest_entry(row, rival[None]),
-            float(np.abs(self.decisions).max(initial=0.0)),
-        )
 
         def weights(model: AffineTask, some: Indices) -> Array:
+            largest = max(
+                self.model.largest_entry(row, rival[None]),
+                float(np.abs(self.decisions).max(initial=0.0)),
+            )
             found: Array = multiples[0] * np.abs(self.decisions[some]) + largest
             return found
 
-        return self._bounds(row, self._half_spaces(row, multiples, -rival[None]), weights)
+        half_spaces = list(self._half_spaces(row, multiples, -rival[None]))
+        bounds = self._bounds(row, half_spaces, weights)
+        return bounds, [(excess, normals) for _, excess, normals in half_spaces]
 
     def _bounds(
         self,

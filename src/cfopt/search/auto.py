@@ -23,6 +23,7 @@ from cfopt.search.fallback import Fallback, Refined
 from cfopt.search.few_changes import with_few_changes
 from cfopt.search.few_codes import FewCodes
 from cfopt.search.mdmm import MDMM
+from cfopt.search.one_plan import OnePlan
 from cfopt.search.scenarios import Scenarios
 from cfopt.search.tangents import Tangents
 from cfopt.search.tree_cells import TreeCells
@@ -90,7 +91,8 @@ class Auto(Search):
         exact = (ClosedForm(), self.cutting_plane, self.enumeration, self.wishes, self.trees)
         chosen = [search for search in exact if not among_codes and not search.refusal(task)][:1]
         if task.variation is not None:
-            return Fallback((*chosen, self._in_scenarios(task)))
+            robust: Search = self._in_scenarios(task)
+            return Fallback((*chosen, robust if task.rules.wish is None else OnePlan(self, robust)))
         if not task.differentiable:
             return Fallback((*chosen, self.derivative_free))
         if among_codes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -16,6 +17,8 @@ from cfopt.engine.task import Task
 from cfopt.exact.decision_table import DecisionTable
 from cfopt.exact.rivals import Rivals
 from cfopt.exact.wish_task import WishProof, WishTask
+from cfopt.exact.worst_case import WorstCases
+from cfopt.problems.base import Solved
 from cfopt.search.base import Search, check_whole
 from cfopt.search.cuts import EASE, CutRow
 from cfopt.search.cutting_plane import CuttingPlane
@@ -40,6 +43,9 @@ class Wishes(Search):
     raises its bound; if it is still the least, the solver is asked for a better decision at that
     point, which becomes a rival of all plans. If there is none, no context is nearer.
 
+    Where answers have to stand up to something, one plan is to beat the rivals in every context and
+    under every predictor: its half-spaces shift, and those of all predictors count.
+
     One round is a batched solve for all rows still running.
 
     Arguments:
@@ -47,8 +53,10 @@ class Wishes(Search):
         max_rounds: rounds after which a row is given up, with the bound that it has reached.
     """
 
+    heeds_variation: ClassVar[bool] = True
     max_plans: int = 100_000
     max_rounds: int = 10_000
+    counts_changes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_whole(self, max_plans=1, max_rounds=1)
@@ -58,8 +66,6 @@ class Wishes(Search):
         reason = WishTask.refusal(task)
         if reason:
             return reason
-        if task.variation is not None:
-            return "answers have to stand up to something; use Auto()"
         assert task.rules.wish is not None
         listed = task.rules.wish.plans.decisions(self.max_plans)
         if listed is None:
@@ -102,13 +108,8 @@ class _Run:
         return self._finish(k, done) if done else None
 
     def _ask(self, rows: list[int]) -> None:
-        model, rules = self._model, self._model.rules[torch.tensor(rows)]
-        u = np.stack([self.rows[row].point for row in rows])
-        prices = model.affine.prices(rows, u)
-        rival = rules.rival(prices)
-        self._solves[rows] += 1 + int(rules.calls_solver)
-        holds = rules.judge(prices, rival.decisions, _WORTH_A_CUT, rival.shortfall).holds.tolist()
-        good = rules.judge(prices, rival.decisions, TOLERANCE / 2, rival.shortfall).holds.tolist()
+        rules = self._model.rules[torch.tensor(rows)]
+        rival, holds, good = self._judged(rows)
         bad = rules.problem.audit(rival.decisions.numpy()) if rules.calls_solver else {}
         for i, row in enumerate(rows):
             if i in rival.failures or i in bad:
@@ -118,11 +119,30 @@ class _Run:
             else:
                 self.rows[row].reject(rival.decisions[i].numpy().copy(), good[i])
 
+    def _judged(self, rows: list[int]) -> tuple[Solved, list[bool], list[bool]]:
+        """The worst rivals at the rows' points; whether none wins, but for noise, and enough."""
+        model, rules = self._model, self._model.rules[torch.tensor(rows)]
+        u = np.stack([self.rows[row].point for row in rows])
+        self._solves[rows] += 1 + int(rules.calls_solver)
+        if not model.affine.varied:
+            prices = model.affine.prices(rows, u)
+            rival = rules.rival(prices)
+            tolerances = (_WORTH_A_CUT, TOLERANCE / 2)
+            judged = [rules.judge(prices, rival.decisions, t, rival.shortfall) for t in tolerances]
+            return rival, *(one.holds.tolist() for one in judged)
+        plans = model.rules.factual.numpy().copy()
+        plans[rows] = [self.rows[row].plan for row in rows]
+        about = model.affine.about(plans)
+        every = [one.prices(rows, u) for one in about.models]
+        worst = WorstCases(about).of(about.rules[torch.tensor(rows)], rows, every)
+        return worst.rival, worst.holds(_WORTH_A_CUT).tolist(), worst.holds(TOLERANCE / 2).tolist()
+
     def _finish(self, k: int, done: list[int]) -> Points:
         """Take the rows that are done out of the batch."""
         ended = [self.rows.pop(row) for row in done]
         device = self._task.space.origin.device
         rows = torch.tensor(done, dtype=torch.long, device=device)
+        proofs = tuple(one.proof(self._limit) for one in ended)
         points = Points(
             rows=rows,
             x=self._model.affine.contexts(done, np.stack([one.u for one in ended])),
@@ -132,7 +152,7 @@ class _Run:
             passes=torch.zeros_like(rows),
             notes=tuple(one.note for one in ended),
             methods=("plan by plan",) * len(done),
-            certificates=tuple(one.proof(self._limit) for one in ended),
+            certificates=proofs,
         )
         return self._firm(points, ended)
 
@@ -177,6 +197,12 @@ class _Row:
     def best_plan(self) -> Array:
         """The plan that the best point is about, `(m,)`."""
         plan: Array = self._table.decisions[self._best]
+        return plan
+
+    @property
+    def plan(self) -> Array:
+        """The plan that the solver is asked about, `(m,)`."""
+        plan: Array = self._table.decisions[self._plan]
         return plan
 
     def next_plan(self) -> int | None:

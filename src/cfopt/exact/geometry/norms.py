@@ -73,13 +73,15 @@ class Norm(ABC):
             cost = (excess / steepness) ** self.power
         return np.where(excess > 0, cost, 0.0)
 
-    def to_both(self, excess: Array, normals: Array, cases: Array) -> Array:
+    def to_both(self, excess: Array, normals: Array, cases: Array) -> tuple[Array, Array]:
         """What it costs at least to reach two half-spaces in each of some cases.
 
-        `(2, D), (2, D, p), (H, p) -> (D, H)`, with the entries of each case that may change. No
-        more than the dearer of the two; a half-space that nothing reaches is left out.
+        `(2, D), (2, D, p), (H, p) -> (D, H), (2, D, H)`, with the entries of each case that may
+        change, and weights of the two of which it follows. No more than the dearer of the two; a
+        half-space that nothing reaches is left out.
         """
-        return np.zeros((normals.shape[1], len(cases)))
+        size = (normals.shape[1], len(cases))
+        return np.zeros(size), np.zeros((2, *size))
 
     @abstractmethod
     def attempts(self, system: System) -> Iterator[Optimum | Refutation | None]:
@@ -153,30 +155,36 @@ class Euclidean(Norm):
         length: Array = np.sqrt(support.largest_sums(np.square(normals)))
         return length
 
-    def to_both(self, excess: Array, normals: Array, cases: Array) -> Array:
+    def to_both(self, excess: Array, normals: Array, cases: Array) -> tuple[Array, Array]:
         """The nearest point of the edge where both are met, unless one suffices.
 
-        With `K = normals normals'` and multipliers `mu = K^-1 excess` it costs `<mu, excess>`.
+        With `K = normals normals'` and weights `mu = K^-1 excess` it costs `<mu, excess>`.
         """
         first, second = (one[:, None] for one in excess)
         across: Array = (normals[0] * normals[1]) @ cases.T
         own = [np.square(one) @ cases.T for one in normals]
         determinant = own[0] * own[1] - across * across
         with np.errstate(divide="ignore", invalid="ignore"):
-            alone = [
-                np.where((e > 0) & (size > 0), e * e / size, 0.0)
+            single = [
+                np.where((e > 0) & (size > 0), e / size, 0.0)
                 for e, size in zip((first, second), own, strict=True)
             ]
             mu = (
                 (own[1] * first - across * second) / determinant,
                 (own[0] * second - across * first) / determinant,
             )
-            edge = mu[0] * first + mu[1] * second
         # Where they are nearly parallel, rounding would decide.
         sound = determinant > _PARALLEL * own[0] * own[1]
         at_edge = sound & (mu[0] > 0) & (mu[1] > 0)
-        cost: Array = np.where(at_edge, edge, np.maximum(*alone))
-        return cost
+        dearer = single[0] * first >= single[1] * second
+        weights: Array = np.stack(
+            [
+                np.where(at_edge, mu[0], np.where(dearer, single[0], 0.0)),
+                np.where(at_edge, mu[1], np.where(dearer, 0.0, single[1])),
+            ]
+        )
+        cost: Array = weights[0] * first + weights[1] * second
+        return cost, weights
 
     def attempts(self, system: System) -> Iterator[Optimum | Refutation | None]:
         """By DAQP, the fastest and most exact of those in `benchmarks/qp.py`; else by HiGHS."""
@@ -217,6 +225,12 @@ class Euclidean(Norm):
         if system.support is None or system.leeway is not None:
             return multipliers, self.bound(system, multipliers)
         g, c = system.combine(multipliers)
+        if system.held_or_free is not None:
+            gain = -system.total(-0.25 * g * g * system.held_or_free)
+            if not (c < 0 and 0 < gain < np.inf):
+                return multipliers, -gain - c
+            factor = -c / (2 * gain)
+            return factor * multipliers, -0.5 * factor * c
         bound = self._without_leeway(system, g, c)
         gain = -system.total(-0.25 * g * g)
         if not (c < 0 and 0 < gain < np.inf):

@@ -29,6 +29,7 @@ from cfopt.search.tangents import Tangents
 from cfopt.search.tree_cells import TreeCells
 from cfopt.search.trust_region import LatentSequential, Sequential
 from cfopt.search.undominated import Undominated
+from cfopt.search.unlisted_wishes import UnlistedWishes
 from cfopt.search.wishes import Wishes
 
 #: Behind ReLU networks with no more features and neurons than these, so many cases are looked at
@@ -54,7 +55,8 @@ class Auto(Search):
     to stand up to something, what is exact, then all this in several scenarios at once.
 
     Arguments:
-        cutting_plane, enumeration, wishes, trees: the exact searches, with settings of your own.
+        cutting_plane, enumeration, wishes, unlisted_wishes, trees: the exact searches, with
+            settings of your own.
         sequential, latent, tangents, certify, mdmm, derivative_free: the others.
     """
 
@@ -62,6 +64,7 @@ class Auto(Search):
     cutting_plane: CuttingPlane = field(default_factory=CuttingPlane)
     enumeration: Enumeration = field(default_factory=Enumeration)
     wishes: Wishes = field(default_factory=Wishes)
+    unlisted_wishes: UnlistedWishes = field(default_factory=UnlistedWishes)
     trees: TreeCells = field(default_factory=TreeCells)
     sequential: Sequential = field(default_factory=Sequential)
     latent: LatentSequential = field(default_factory=LatentSequential)
@@ -88,7 +91,14 @@ class Auto(Search):
     def _plan(self, task: Task) -> Fallback:
         """The same, whether searches count changes or not."""
         among_codes = task.space.latent is not None
-        exact = (ClosedForm(), self.cutting_plane, self.enumeration, self.wishes, self.trees)
+        exact = (
+            ClosedForm(),
+            self.cutting_plane,
+            self.enumeration,
+            self.wishes,
+            self.unlisted_wishes,
+            self.trees,
+        )
         chosen = [search for search in exact if not among_codes and not search.refusal(task)][:1]
         if task.variation is not None:
             robust: Search = self._in_scenarios(task)

@@ -3,9 +3,11 @@
 `python -m benchmarks maps` runs one group, in one run, and leaves the others as they were.
 `python -m benchmarks fleets --scale 0.02` measures fleets with so small a fraction of their rows.
 `python -m benchmarks sweep --rows 600 --seed 1` checks so many random tasks of a seed, and ends
-with code 1 if a claim was false. `python -m benchmarks thresholds --answers 10000` checks so many
-answers at the thresholds of tree ensembles, and ends likewise. `python -m benchmarks plausibility
---maps 80` explains so many maps in each of several ways.
+with code 1 if a claim was false. `python -m benchmarks claims --rows 3000` does the same for
+further questions: wishes, few changes, options, balls, models, prices and remedies. `python -m
+benchmarks thresholds --answers 10000` checks so many answers at the thresholds of tree ensembles,
+and ends likewise. `python -m benchmarks plausibility --maps 80` explains so many maps in each of
+several ways.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ from benchmarks import (
     predictors,
     qp,
     question_bars,
+    question_claims,
     questions_wishes,
     realism,
     roads,
@@ -107,6 +110,8 @@ TITLES = {
     "balls behind networks": "The same behind a network of 3 layers, 10 tasks",
     "prices": "Prices of 100 absolute wishes: beside all decisions at once",
     "peers": "An evening flight or the train: cfopt beside libraries that explain classifiers",
+    "claims": "Every kind of further question behind random affine predictors, each claim checked "
+    "by brute force",
     "sweep": "Random tasks of every kind, each claim checked by brute force",
 }
 
@@ -114,7 +119,7 @@ TITLES = {
 def main(
     chosen: list[str], rows: int, answers: int, seed: int, scale: float, map_count: int
 ) -> None:
-    groups = [*GROUPS, "plausibility", "fleets", "thresholds", "sweep"]
+    groups = [*GROUPS, "plausibility", "fleets", "thresholds", "claims", "sweep"]
     unknown = [name for name in chosen if name not in groups]
     if unknown:
         sys.exit(f"Error: {nearest('group', unknown[0], groups)}")
@@ -138,11 +143,15 @@ def main(
     if not chosen or "plausibility" in chosen:
         record("map models", realism.models_alone())
         record("map realism", realism.compare(map_count))
-    mismatches = violations = 0
+    mismatches = violations = refuted = 0
     if not chosen or "thresholds" in chosen:
         lines = thresholds.check(answers, seed)
         record("thresholds", lines)
         mismatches = sum(line["mismatches"] for line in lines)
+    if not chosen or "claims" in chosen:
+        lines = question_claims.claims(rows, seed)
+        record("claims", lines)
+        refuted = sum(line["refuted"] for line in lines)
     if not chosen or "sweep" in chosen:
         lines = sweep.sweep(rows, seed)
         record("sweep", lines)
@@ -160,6 +169,8 @@ def main(
     console.print(f"Written: results.json, results.md and growth.png in {FOLDER.name}/.")
     if mismatches:
         sys.exit(f"Error: libraries contradict {mismatches} answers or points at thresholds.")
+    if refuted:
+        sys.exit(f"Error: brute force refutes {refuted} claims about {rows} rows.")
     if violations:
         sys.exit(f"Error: the sweep found {violations} violations in {rows} rows.")
 
@@ -313,7 +324,7 @@ def _table(title: str, rows: list[dict[str, Any]]) -> Table:
 
 def _markdown(results: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
-    groups = "; ".join([*GROUPS, "fleets", "thresholds", "sweep"])
+    groups = "; ".join([*GROUPS, "fleets", "thresholds", "claims", "sweep"])
     parts = [
         "# Measurements\n",
         f"Written by `make bench`, each group ({groups}) in one run;",
@@ -348,7 +359,7 @@ if __name__ == "__main__":
         "groups", nargs="*", help="The groups of measurements to run; all by default."
     )
     parser.add_argument(
-        "--rows", type=int, default=3000, help="The number of rows that the sweep checks."
+        "--rows", type=int, default=3000, help="The number of rows that sweep and claims check."
     )
     parser.add_argument(
         "--answers",
@@ -357,7 +368,7 @@ if __name__ == "__main__":
         help="The number of answers at thresholds that are checked.",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, help="The seed of the tasks of sweep and thresholds."
+        "--seed", type=int, default=0, help="The seed of the tasks of sweep, claims and thresholds."
     )
     parser.add_argument(
         "--scale",

@@ -95,7 +95,7 @@ def _refuted(bench: Bench, e: cfopt.Explanation, most: int) -> tuple[int, int]:
         x, wanted = e.x0[row].double().numpy(), e.alternative[row].double().numpy()
         g, h = cuts(bench.pipeline, x, wanted - listed)
         supports = map(list, combinations(range(len(x)), most))
-        best = min(_nearest(g[:, support], h) for support in supports)
+        best = min(nearest_with_few_rows(g[:, support], h) for support in supports)
         if e.status[row] is cfopt.Status.PROVED_INFEASIBLE:
             refuted += int(best < np.inf)
         elif e.optimal[row]:
@@ -103,7 +103,7 @@ def _refuted(bench: Bench, e: cfopt.Explanation, most: int) -> tuple[int, int]:
     return _CHECKED, refuted
 
 
-def _nearest(g: Array, h: Array) -> float:
+def nearest_with_few_rows(g: Array, h: Array) -> float:
     """`min |u|^2` subject to `g u <= h`, by quadprog, with rows until none is violated."""
     size, rows = g.shape[1], [int(h.argmin())]
     slack = 1e-9 * max(1.0, float(np.abs(h).max()))

@@ -80,6 +80,7 @@ from .search import Search as Search
 from .search import Sequential as Sequential
 from .search import Tangents as Tangents
 from .search import TreeCells as TreeCells
+from .search import UnlistedWishes as UnlistedWishes
 from .search import Vocabulary as Vocabulary
 from .search import Wishes as Wishes
 

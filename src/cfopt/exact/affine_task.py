@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
 import torch
@@ -89,6 +90,12 @@ class AffineTask(ExactTask):
     def models(self) -> tuple[AffineTask, ...]:
         """The task under each predictor, K of them, its own first."""
         return (self, *self.others)
+
+    def about(self, plan: Array) -> Self:
+        """The same criterion about a plan in all rows, under each predictor: `(m,)` or `(B, m)`."""
+        twin = super().about(plan)
+        twin.others = tuple(other.about(plan) for other in self.others)
+        return twin
 
     @property
     def nominal(self) -> AffineTask:

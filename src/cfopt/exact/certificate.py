@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -74,6 +74,21 @@ class Cut:
         own = rules.pivot[row].numpy()
         contrast = rules.criterion.contrasts and rules.margin > 0
         return not (contrast and np.array_equal(self.decision, own))
+
+
+def cut_directions(cuts: Sequence[Cut], model: ExactTask, row: int) -> Array:
+    """The d of all `<prices, d> <= 0` of some cuts, in their order: `(C, m)`."""
+    directions = [
+        model.ray_directions(decisions) if ray else model.directions(row, quantifier, decisions)
+        for ray, quantifier, decisions in _groups(cuts)
+    ]
+    return directions[0] if len(directions) == 1 else np.concatenate(directions)
+
+
+def _groups(cuts: Sequence[Cut]) -> Iterator[tuple[bool, Quantifier, Array]]:
+    """Cuts of one kind in a row: whether they are rays, their quantifier, and `(K, m)`."""
+    for (ray, quantifier), some in groupby(cuts, lambda cut: (cut.ray, cut.quantifier)):
+        yield ray, quantifier, np.stack([cut.decision for cut in some])
 
 
 @dataclass(frozen=True)
@@ -162,22 +177,13 @@ class CutProof(AffineProof):
             np.abs(model.ray_directions(decisions))
             if ray
             else model.weights(row, quantifier, decisions)
-            for ray, quantifier, decisions in self._groups()
+            for ray, quantifier, decisions in _groups(self.cuts)
         ]
         leeway = model.leeway(row, np.concatenate(weights))
         return system.with_leeway(leeway, self._cut(model, row))
 
     def _cut(self, model: AffineTask, row: int) -> HalfSpaces:
-        directions = [
-            model.ray_directions(decisions) if ray else model.directions(row, quantifier, decisions)
-            for ray, quantifier, decisions in self._groups()
-        ]
-        return model.cut(row, np.concatenate(directions))
-
-    def _groups(self) -> Iterator[tuple[bool, Quantifier, Array]]:
-        """Cuts of one kind in a row: whether they are rays, their quantifier, and `(K, m)`."""
-        for (ray, quantifier), cuts in groupby(self.cuts, lambda cut: (cut.ray, cut.quantifier)):
-            yield ray, quantifier, np.stack([cut.decision for cut in cuts])
+        return model.cut(row, cut_directions(self.cuts, model, row))
 
     def bound(self, model: AffineTask, row: int, some: Array | None = None) -> float:
         """What the multipliers prove of a fresh system.

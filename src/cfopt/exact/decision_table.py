@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -21,7 +21,15 @@ NOISE = 64 * EPS
 #: How many roundings of its terms a price may be off by.
 DOUBT = 16
 #: How many bounds are sharpened at a time.
-_SHARPENED = 128
+_SHARPENED = 64
+#: All decisions.
+_ALL = slice(None)
+
+#: An inequality of decisions, `normals @ u <= -excess`, and the task of the predictor that it is
+#: about.
+HalfSpace: TypeAlias = "tuple[AffineTask, Array, Array]"
+#: By how much of each price inequalities of some decisions can be about.
+Weights: TypeAlias = "Callable[[AffineTask, Indices], Array]"
 
 
 class DecisionTable:
@@ -48,76 +56,104 @@ class DecisionTable:
     def bounds(self, row: int) -> Array:
         """What it costs at least to meet the inequalities of each decision, limits apart: `(D,)`.
 
-        The largest of the costs to reach one of their half-spaces; inf where nothing that can
-        move brings one nearer, and what verification grants is far too little.
+        The largest of the costs to reach one of their half-spaces, and of the least of all to reach
+        any two; inf where nothing that can move brings one nearer, and what verification grants is
+        far too little.
         """
 
         def weights(model: AffineTask, some: Indices) -> Array:
             each = model.weights(row, Quantifier.SOME, self.decisions[some])
             return each[:: len(each) // len(some)]
 
-        bounds = self._bounds(row, self._toppling(row), weights)
-        for decision in self.model.passed_over(row):
+        passed = self.model.passed_over(row)
+
+        def further(some: Indices) -> Iterator[HalfSpace]:
+            return self._half_spaces(row, (1.0,), -passed, some)
+
+        multiples, ends = self.model.multiples(Quantifier.SOME), self.model.ends(row)
+        half_spaces = list(self._half_spaces(row, multiples, ends))
+        system = self.model.system(row)
+        bounds = self._bounds(row, system, half_spaces, weights)
+        for decision in passed:
             bounds[(self.decisions == decision).all(axis=1)] = np.inf
+        if len(half_spaces) + len(passed) > 1:
+            self._sharpen(bounds, row, system, half_spaces, weights, further)
         return bounds
 
-    def bounds_against(self, row: int, rival: Array) -> Array:
+    def bounds_against(self, row: int, rival: Array) -> tuple[Array, list[tuple[Array, Array]]]:
         """What it costs at least to let each decision beat a rival, limits apart: `(D,)`.
 
-        With a margin, `<theta, y> + margin |<theta, y>| <= <theta, rival>`.
+        With a margin, `<theta, y> + margin |<theta, y>| <= <theta, rival>`. And the half-spaces
+        `normals @ u <= -excess` from which that follows, `(D,)` and `(D, p)` each.
         """
         margin = self.model.rules.margin
         multiples = (1.0 + margin, 1.0 - margin) if margin > 0 else (1.0,)
-        largest = max(
-            self.model.largest_entry(row, rival[None]),
-            float(np.abs(self.decisions).max(initial=0.0)),
-        )
 
         def weights(model: AffineTask, some: Indices) -> Array:
+            largest = max(
+                self.model.largest_entry(row, rival[None]),
+                float(np.abs(self.decisions).max(initial=0.0)),
+            )
             found: Array = multiples[0] * np.abs(self.decisions[some]) + largest
             return found
 
-        return self._bounds(row, self._half_spaces(row, multiples, -rival[None]), weights)
+        half_spaces = list(self._half_spaces(row, multiples, -rival[None]))
+        system = self.model.system(row)
+        bounds = self._bounds(row, system, half_spaces, weights)
+        if len(half_spaces) > 1:
+            self._sharpen(bounds, row, system, half_spaces, weights)
+        return bounds, [(excess, normals) for _, excess, normals in half_spaces]
 
     def _bounds(
         self,
         row: int,
-        half_spaces: Iterable[tuple[AffineTask, Array, Array]],
-        weights: Callable[[AffineTask, Indices], Array],
+        system: System,
+        half_spaces: Sequence[HalfSpace],
+        weights: Weights,
+        some: Indices | None = None,
     ) -> Array:
-        system, norm = self.model.system(row), self.model.norm
+        """The largest of the costs to reach one half-space of each decision, or of some of them."""
+        norm = self.model.norm
         movable = system.lower < system.upper
         support = system.support
-        bound: Array = np.zeros(len(self))
-        seen: list[tuple[Array, Array]] = []
+        bound: Array = np.zeros(len(self) if some is None else len(some))
         for model, excess, normals in half_spaces:
-            seen.append((excess, normals))
             cost = norm.to_half_spaces(excess, normals * movable, support)
             stuck = np.flatnonzero(cost == np.inf)
             if len(stuck):
-                leeway = model.own_leeway(row, weights(model, stuck))
+                which = stuck if some is None else some[stuck]
+                leeway = model.own_leeway(row, weights(model, which))
                 near = excess[stuck] <= FAR * leeway.constant
                 granted = norm.to_half_spaces(
                     excess[stuck] - leeway.constant, leeway.growth * movable, support
                 )
                 cost[stuck] = np.where(near, granted, np.inf)
             bound = np.maximum(bound, cost)
-        return self._sharpened(bound, system, seen) if len(seen) > 1 else bound
+        return bound
 
-    def _sharpened(
-        self, bound: Array, system: System, half_spaces: list[tuple[Array, Array]]
-    ) -> Array:
-        """Bounds by pairs of half-spaces, where they are least, until the least is such a one."""
+    def _sharpen(
+        self,
+        bound: Array,
+        row: int,
+        system: System,
+        half_spaces: Sequence[HalfSpace],
+        weights: Weights,
+        further: Callable[[Indices], Iterator[HalfSpace]] = lambda some: iter(()),
+    ) -> None:
+        """Raise bounds by further half-spaces and by pairs, until the least is such a one."""
         sharp = np.zeros(len(self), dtype=bool)
         while not sharp[least := int(bound.argmin())] and bound[least] < np.inf:
             some = np.argsort(np.where(sharp, np.inf, bound), kind="stable")[:_SHARPENED]
-            part = [(excess[some], normals[some]) for excess, normals in half_spaces]
+            more = list(further(some))
+            part = [(excess[some], normals[some]) for _, excess, normals in half_spaces]
+            part += [(excess, normals) for _, excess, normals in more]
+            bound[some] = np.maximum(bound[some], self._bounds(row, system, more, weights, some))
             by_case = _by_case(system, self.model.norm, part)
-            if by_case is None:
+            if by_case is not None:
+                bound[some] = np.maximum(bound[some], by_case.min(axis=1))
+            elif not more:
                 break
-            bound[some] = np.maximum(bound[some], by_case.min(axis=1))
             sharp[some] = True
-        return bound
 
     def promising(self, row: int, k: int) -> list[int]:
         """The units to hold for the case in which a decision seems nearest; none without a choice.
@@ -129,7 +165,7 @@ class DecisionTable:
         if support is None or support.cases is None:
             return []
         one = slice(k, k + 1)
-        seen = [(excess[one], normals[one]) for _, excess, normals in self._toppling(row)]
+        seen = [(excess, normals) for _, excess, normals in self._toppling(row, one)]
         cost = _by_case(system, self.model.norm, seen)
         if cost is None or not cost.any():
             return []
@@ -146,7 +182,7 @@ class DecisionTable:
         """The same of the half-spaces in which decisions beat rivals, `(K, m)`."""
         return self._held(row, self._half_spaces(row, (1.0,), -rivals))
 
-    def _held(self, row: int, half_spaces: Iterable[tuple[AffineTask, Array, Array]]) -> list[int]:
+    def _held(self, row: int, half_spaces: Iterable[HalfSpace]) -> list[int]:
         system = self.model.system(row)
         held = system.lower == system.upper
         found = np.zeros_like(held)
@@ -155,42 +191,52 @@ class DecisionTable:
             found |= held & normals[stuck].any(axis=0)
         return [int(j) for j in np.flatnonzero(found)]
 
-    def _toppling(self, row: int) -> Iterator[tuple[AffineTask, Array, Array]]:
+    def _toppling(self, row: int, some: slice = _ALL) -> Iterator[HalfSpace]:
         """What a decision must meet to be the one that is enough."""
         multiples, ends = self.model.multiples(Quantifier.SOME), self.model.ends(row)
-        yield from self._half_spaces(row, multiples, ends)
-        yield from self._half_spaces(row, (1.0,), -self.model.passed_over(row))
+        yield from self._half_spaces(row, multiples, ends, some)
+        yield from self._half_spaces(row, (1.0,), -self.model.passed_over(row), some)
 
     def _half_spaces(
-        self, row: int, multiples: Sequence[float], ends: Array
-    ) -> Iterator[tuple[AffineTask, Array, Array]]:
-        """Each inequality for all decisions: `normals @ u <= -excess`, `(D,)` and `(D, p)`.
+        self,
+        row: int,
+        multiples: Sequence[float],
+        ends: Array,
+        some: Indices | slice = _ALL,
+    ) -> Iterator[HalfSpace]:
+        """Each inequality for all decisions, or some: `(D,)` and `(D, p)`.
 
         With the task of the predictor that it is about.
         """
         every = (self.model.models, self._slopes, self._sizes)
+        decisions = self.decisions[some]
         for number, (model, slopes, sizes) in enumerate(zip(*every, strict=True)):
-            values = self.decisions @ model.prices0[row]
+            values, levels = decisions @ model.prices0[row], ends @ model.prices0[row]
+            by_end, by_end_sizes = ends @ model.slopes, np.abs(ends) @ np.abs(model.slopes)
             for multiple in multiples:
-                for end in ends:
-                    excess = multiple * values + end @ model.prices0[row]
-                    excess += self._shift(number, multiple, end)
-                    normals = multiple * slopes + end @ model.slopes
-                    noise = abs(multiple) * sizes + np.abs(end) @ np.abs(model.slopes)
-                    normals[np.abs(normals) <= NOISE * noise] = 0.0
-                    # Constant, and broken by no more than rounding: not broken.
-                    size = abs(multiple) * (np.abs(self.decisions) @ model.sizes[row])
-                    size += np.abs(end) @ model.sizes[row]
-                    level = ~normals.any(axis=1) & (excess <= DOUBT * model.eps * size)
-                    excess[level] = 0.0
-                    yield model, excess, normals
+                excess = multiple * values + levels[:, None]  # (E, D)
+                excess += self._shift(number, multiple, ends, some)
+                normals = multiple * slopes[some] + by_end[:, None]  # (E, D, p)
+                noise = abs(multiple) * sizes[some] + by_end_sizes[:, None]
+                normals[np.abs(normals) <= NOISE * noise] = 0.0
+                # Constant, and broken by no more than rounding: not broken.
+                flat = ~normals.any(axis=2)
+                if flat.any():
+                    size = abs(multiple) * (np.abs(decisions) @ model.sizes[row])
+                    size = size + (np.abs(ends) @ model.sizes[row])[:, None]
+                    excess[flat & (excess <= DOUBT * model.eps * size)] = 0.0
+                for one in zip(excess, normals, strict=True):
+                    yield model, *one
 
-    def _shift(self, number: int, multiple: float, end: Array) -> Array | float:
-        """What decisions may add where contexts are off, under one of the predictors: `(D,)`."""
+    def _shift(
+        self, number: int, multiple: float, ends: Array, some: Indices | slice = _ALL
+    ) -> Array | float:
+        """What decisions may add where contexts are off, under one of the predictors: `(E, D)`."""
         if self._spread is None:
             return 0.0
         model = self.model.models[number]
-        return model.spreading(multiple * self._spread[number] + model.spread(end[None]))
+        slopes = multiple * self._spread[number][some] + model.spread(ends)[:, None]
+        return model.spreading(slopes)
 
     def most_violated(self, row: int, u: Array, tolerance: float) -> int | None:
         """The decision that breaks what every one must meet the most after a change; or None."""
@@ -200,9 +246,12 @@ class DecisionTable:
             prices = model.prices0[row] + model.slopes @ u
             values, sizes = self.decisions @ prices, np.abs(self.decisions) @ np.abs(prices)
             for multiple in model.multiples(Quantifier.EVERY):
-                for end in model.ends(row):
-                    excess = multiple * values + end @ prices
-                    excess += self._shift(number, multiple, end)
+                ends = model.ends(row)
+                shifts = np.broadcast_to(
+                    self._shift(number, multiple, ends), (len(ends), len(values))
+                )
+                for end, shift in zip(ends, shifts, strict=True):
+                    excess = multiple * values + end @ prices + shift
                     slack = tolerance * (abs(multiple) * sizes + np.abs(end) @ np.abs(prices))
                     broken = np.where(excess > slack, excess, 0.0)
                     k = int(broken.argmax())
@@ -226,8 +275,9 @@ def _by_case(system: System, norm: Norm, half_spaces: list[tuple[Array, Array]])
             return None
         cases = system.support.cases
     cases = cases * (system.lower < system.upper)
-    cost: Array = np.zeros((len(half_spaces[0][0]), len(cases)))
-    for pair in combinations(half_spaces, 2) if len(half_spaces) > 1 else [half_spaces * 2]:
-        excess, normals = (np.stack(part) for part in zip(*pair, strict=True))
-        cost = np.maximum(cost, norm.to_both(excess, normals, cases))
+    count = len(half_spaces)
+    pairs = list(combinations(range(count), 2)) if count > 1 else [(0, 0)]
+    excess, normals = (np.stack(part)[np.array(pairs).T] for part in zip(*half_spaces, strict=True))
+    flat, _ = norm.to_both(excess.reshape(2, -1), normals.reshape(2, -1, normals.shape[-1]), cases)
+    cost: Array = flat.reshape(len(pairs), -1, len(cases)).max(axis=0)
     return cost

@@ -28,7 +28,7 @@ class Inequalities:
         self._factual: Array = factual.numpy()
 
     def about(self, plan: Array) -> Self:
-        """The same criterion about one plan in all rows: `(m,)`."""
+        """The same criterion about one plan in all rows, `(m,)`, or one in each, `(B, m)`."""
         twin = copy(self)
         twin.rules = self.rules.about(torch.from_numpy(plan).expand(len(self.rules), -1))
         twin._anchor = twin.rules.criterion.anchor(self.rules.factual).numpy()

@@ -16,6 +16,7 @@ from cfopt.engine.task import Task
 from cfopt.exact.assurance import assure
 from cfopt.exact.certificate import Certificate, Clash
 from cfopt.exact.domination import unforgiven
+from cfopt.exact.one_plan import about_one_plan
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, NO_OTHER, Solved
 
 
@@ -50,7 +51,7 @@ def verify(task: Task, x: Tensor, costs: Tensor | None = None) -> Verdict:
 
     The contexts themselves, as they will be returned, also where codes were searched. Where answers
     have to stand up to something, that is judged on top: exactly for affine predictors, else by
-    looking for an exception.
+    looking for an exception. Of a wish, one plan is to do in all contexts and under all predictors.
 
     Arguments:
         task: the rows.
@@ -60,7 +61,9 @@ def verify(task: Task, x: Tensor, costs: Tensor | None = None) -> Verdict:
     if costs is None:
         with torch.no_grad():
             costs = task.pipeline.deployed(x)
-    verdict = _judged(task, x, costs.to("cpu", torch.float64))
+    costs = costs.to("cpu", torch.float64)
+    task = about_one_plan(task, x, costs)
+    verdict = _judged(task, x, costs)
     if task.variation is None or not verdict.valid.any():
         return verdict
     rows = verdict.valid.nonzero().flatten()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -11,7 +12,11 @@ from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.certificate import Certificate, Clash, Cut, CutProof
 from cfopt.exact.decision_table import DecisionTable
+from cfopt.exact.rivals import Rivals
 from cfopt.question.quantifier import Quantifier
+
+#: How many tasks about one plan are kept.
+_KEPT = 1000
 
 
 class WishTask:
@@ -28,6 +33,7 @@ class WishTask:
         # The geometry is that of any plan: the factual one stands for them until one is chosen.
         self.affine = AffineTask(_about_factual(task))
         self._table: DecisionTable | None = None
+        self._about: dict[bytes, AffineTask] = {}
 
     @staticmethod
     def refusal(task: Task) -> str:
@@ -40,7 +46,7 @@ class WishTask:
             reason = f"{type(task.rules.criterion).__name__} does not compare two decisions"
         return reason
 
-    @property
+    @cached_property
     def quantifier(self) -> Quantifier:
         """The decisions that a plan must beat."""
         (quantifier,) = self.rules.criterion.multiples
@@ -58,8 +64,13 @@ class WishTask:
         return Cut(rival, self.quantifier)
 
     def about(self, plan: Array) -> AffineTask:
-        """The task about one plan, `(m,)`."""
-        return self.affine.about(plan)
+        """The task about one plan, `(m,)`; rows often look at the same ones, so some are kept."""
+        key = plan.tobytes()
+        if key not in self._about:
+            if len(self._about) == _KEPT:
+                self._about.clear()
+            self._about[key] = self.affine.about(plan)
+        return self._about[key]
 
     def admits(self, row: int, rival: Array) -> bool:
         """Whether a decision, if it is feasible, must be beaten."""
@@ -75,17 +86,20 @@ def _about_factual(task: Task) -> Task:
 
 @dataclass(frozen=True)
 class WishProof(Certificate[WishTask]):
-    """A proof for each plan that grants a wish: by one of the rivals alone, or by cuts.
+    """A proof for each plan that grants a wish: by one rival alone, by all of them, or by cuts.
 
     Arguments:
         limit: the most plans to list.
         rivals: decisions that every plan must beat, `(K, m)`.
-        branches: proofs for the plans that no single rival puts far enough.
+        multipliers: those of the rivals' half-spaces, as in `Rivals`, for plans that no single
+            rival puts far enough.
+        branches: proofs by cuts for the plans for which that is not enough either.
         infeasible: whether they are said to prove that there is no explanation.
     """
 
     limit: int
     rivals: Array
+    multipliers: dict[int, Array]
     branches: dict[int, CutProof]
     infeasible: bool = False
 
@@ -99,9 +113,12 @@ class WishProof(Certificate[WishTask]):
         table = model.plans(self.limit)
         if table is None or not all(model.admits(row, rival) for rival in self.decisions()):
             return 0.0
-        bounds: Array = np.zeros(len(table))
+        rivals = Rivals(table, row)
         for rival in self.rivals:
-            bounds = np.maximum(bounds, table.bounds_against(row, rival))
+            rivals.meet(rival)
+        bounds = rivals.bounds
+        for k, multipliers in self.multipliers.items():
+            bounds[k] = max(bounds[k], rivals.bound(k, multipliers))
         for k, proof in self.branches.items():
             branch = model.about(table.decisions[k])
             bounds[k] = max(bounds[k], proof.bound(branch, row))

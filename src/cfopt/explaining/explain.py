@@ -17,7 +17,7 @@ from cfopt._typing import Array
 from cfopt.engine.encoding import encode
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
-from cfopt.errors import CfoptError, InputError
+from cfopt.errors import CfoptError
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.tree_task import trees_of
 from cfopt.explaining.options import with_options
@@ -47,13 +47,13 @@ from cfopt.search import (
     LatentReference,
     Reference,
     Refined,
-    Scenarios,
     Search,
     Sequential,
     Tangents,
     TreeCells,
 )
 from cfopt.search.few_changes import with_few_changes
+from cfopt.search.one_plan import standing_up
 
 
 def explain(
@@ -96,7 +96,8 @@ def explain(
             end as best effort. A solve or a prediction that has begun is not stopped. What the
             search over trees compiles, once for a machine, comes on top.
         robust: what answers have to stand up to: `Ball(0.1)`, every context within 0.1 of the
-            answer; `Models([...])`, each of several predictors; or both, in a list.
+            answer; `Models([...])`, each of several predictors; or both, in a list. Of a wish, one
+            and the same plan is to do in all of them.
         options: how many answers to each context, at most, that differ in kind: other
             plans take over (`Epsilon`), they leave different features as they are or, among codes
             and images, are a distance apart. With more than one, `Explanation.options` has them,
@@ -157,11 +158,6 @@ def answer(
         near = scaled(proximity, contexts)
         task = pose(outcomes, pipeline, question.criterion, near, question.margin)
         variation = variation_of(question, pipeline, contexts)
-        if variation is not None and task.rules.wish is not None:
-            raise InputError(
-                "robust needs a whole plan to argue for, or Epsilon; got a wish that leaves the "
-                "plan open. Pass the plan that the answer without robust comes down to."
-            )
         task = replace(task, variation=variation)
         if generative is not None:
             task = encode(outcomes, task, generative, question.plausibility)
@@ -174,9 +170,7 @@ def answer(
             open_rows = outcomes.open_rows()
             if len(open_rows):
                 part = task[open_rows]
-                using = with_few_changes(search, part)
-                if variation is not None and not using.heeds_variation:
-                    using = Scenarios(using)
+                using = standing_up(with_few_changes(search, part), part)
                 using = _with_reference(using, known, part)
                 points = _run(using, part.until(began + limit), open_rows, on_progress)
                 settle(outcomes, part, open_rows, points, _unproved(part))
@@ -261,7 +255,7 @@ def _with_reference(search: Search, known: Tensor | None, task: Task) -> Search:
         polish: Search = Sequential(restarts=0)
         polish = Tangents() if polish.refusal(task) else polish
         last = with_few_changes(Refined(Reference(known), polish), task)
-    return Fallback((informed, last if task.variation is None else Scenarios(last)))
+    return Fallback((informed, standing_up(last, task)))
 
 
 def _run(

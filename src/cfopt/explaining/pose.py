@@ -47,10 +47,11 @@ def check_question(pipeline: Pipeline, question: Question) -> None:
             f"explain needs a Robustness such as Ball(0.1), got {question.robust!r:.80}."
         )
     criterion = question.criterion
-    if question.robust is not None and isinstance(criterion, Contrastive) and criterion.foil:
+    wish = isinstance(criterion, Contrastive) and criterion.foil is not None
+    if question.robust is not None and wish and margin != 0:
         raise InputError(
-            "Robust answers need a whole plan, got a wish that leaves it open. Ask for the wish "
-            "without robust first, then for its plan, explain(...).wanted."
+            f"Robust answers to a wish need a margin of 0, got {margin!r}. Ask for the wish first, "
+            "then for its plan, explain(...).wanted, with robust and the margin."
         )
     if not (isinstance(margin, Real) and math.isfinite(margin) and margin >= 0):
         raise InputError(f"margin needs to be a finite number >= 0, got {margin!r}.")

@@ -16,6 +16,7 @@ from cfopt.search.scenarios import Scenarios
 from cfopt.search.tangents import Tangents
 from cfopt.search.tree_cells import TreeCells
 from cfopt.search.trust_region import LatentReference, LatentSequential, Sequential
+from cfopt.search.unlisted_wishes import UnlistedWishes
 from cfopt.search.wishes import Wishes
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Sequential",
     "Tangents",
     "TreeCells",
+    "UnlistedWishes",
     "Vocabulary",
     "Wishes",
 ]

@@ -23,11 +23,13 @@ from cfopt.search.fallback import Fallback, Refined
 from cfopt.search.few_changes import with_few_changes
 from cfopt.search.few_codes import FewCodes
 from cfopt.search.mdmm import MDMM
+from cfopt.search.one_plan import OnePlan
 from cfopt.search.scenarios import Scenarios
 from cfopt.search.tangents import Tangents
 from cfopt.search.tree_cells import TreeCells
 from cfopt.search.trust_region import LatentSequential, Sequential
 from cfopt.search.undominated import Undominated
+from cfopt.search.unlisted_wishes import UnlistedWishes
 from cfopt.search.wishes import Wishes
 
 #: Behind ReLU networks with no more features and neurons than these, so many cases are looked at
@@ -53,7 +55,8 @@ class Auto(Search):
     to stand up to something, what is exact, then all this in several scenarios at once.
 
     Arguments:
-        cutting_plane, enumeration, wishes, trees: the exact searches, with settings of your own.
+        cutting_plane, enumeration, wishes, unlisted_wishes, trees: the exact searches, with
+            settings of your own.
         sequential, latent, tangents, certify, mdmm, derivative_free: the others.
     """
 
@@ -61,6 +64,7 @@ class Auto(Search):
     cutting_plane: CuttingPlane = field(default_factory=CuttingPlane)
     enumeration: Enumeration = field(default_factory=Enumeration)
     wishes: Wishes = field(default_factory=Wishes)
+    unlisted_wishes: UnlistedWishes = field(default_factory=UnlistedWishes)
     trees: TreeCells = field(default_factory=TreeCells)
     sequential: Sequential = field(default_factory=Sequential)
     latent: LatentSequential = field(default_factory=LatentSequential)
@@ -87,10 +91,18 @@ class Auto(Search):
     def _plan(self, task: Task) -> Fallback:
         """The same, whether searches count changes or not."""
         among_codes = task.space.latent is not None
-        exact = (ClosedForm(), self.cutting_plane, self.enumeration, self.wishes, self.trees)
+        exact = (
+            ClosedForm(),
+            self.cutting_plane,
+            self.enumeration,
+            self.wishes,
+            self.unlisted_wishes,
+            self.trees,
+        )
         chosen = [search for search in exact if not among_codes and not search.refusal(task)][:1]
         if task.variation is not None:
-            return Fallback((*chosen, self._in_scenarios(task)))
+            robust: Search = self._in_scenarios(task)
+            return Fallback((*chosen, robust if task.rules.wish is None else OnePlan(self, robust)))
         if not task.differentiable:
             return Fallback((*chosen, self.derivative_free))
         if among_codes:

@@ -15,7 +15,7 @@ from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.certificate import Cut, CutProof
-from cfopt.exact.geometry import Leaf
+from cfopt.exact.geometry import Cases, HalfSpaces, Leaf
 from cfopt.question.proximity import L2
 from cfopt.question.quantifier import Quantifier
 from cfopt.search.base import Search
@@ -104,7 +104,11 @@ def _project(task: Task) -> Points:
     unreachable = np.where(excess > 0, 1.0, 0.0)  # a half-space that nothing can reach
     multipliers = np.where(reachable, slope, unreachable)
     solved = torch.from_numpy(reachable | (excess == 0)).to(task.space.origin.device)
-    proofs = [CutProof((cut,), Leaf(multipliers[k : k + 1])) for k, cut in enumerate(cuts)]
+    trees = [
+        _by_case(model, row, one) or Leaf(multipliers[row : row + 1])
+        for row, one in enumerate(found)
+    ]
+    proofs = [CutProof((cut,), tree) for cut, tree in zip(cuts, trees, strict=True)]
     none = torch.zeros(len(task), dtype=torch.long, device=task.space.origin.device)
     return Points(
         rows=task.row_numbers,
@@ -119,3 +123,19 @@ def _project(task: Task) -> Points:
             for row, proof in enumerate(proofs)
         ),
     )
+
+
+def _by_case(model: AffineTask, row: int, cut: HalfSpaces) -> Cases | None:
+    """Multipliers of the half-space for each case of a row that counts changes, if any is needed.
+
+    `2 e / |g|^2` with the entries of the case, of the half-space whose normal has length 1.
+    """
+    support = model.support(row)
+    if support is None or cut.limits[0] >= 0:
+        return None
+    assert support.cases is not None  # as `_only_counted` has made sure
+    length = float(np.linalg.norm(cut.normals[0]))
+    steepness = support.cases @ np.square(cut.normals[0])
+    if not (steepness > 0).all():
+        return None
+    return Cases((-2 * cut.limits[0] * length / steepness)[:, None])

@@ -12,7 +12,7 @@ import numpy as np
 from cfopt._typing import Array
 from cfopt.engine.rules import TOLERANCE
 from cfopt.exact.affine_task import AffineTask
-from cfopt.exact.certificate import Cut, CutProof
+from cfopt.exact.certificate import Cut, CutProof, cut_directions
 from cfopt.exact.geometry import Leaf, Master, Nearest
 from cfopt.problems.base import FEASIBILITY_TOLERANCE
 from cfopt.question.quantifier import Quantifier
@@ -84,9 +84,8 @@ class CutRow:
         """Collect cuts, all at once."""
         self._cuts += cuts
         self._known.update(_key(cut) for cut in cuts)
-        directions = [cut.directions(self._model, self._row) for cut in cuts]
-        every = directions[0] if len(cuts) == 1 else np.concatenate(directions)
-        self._master.add(self._model.cut(self._row, every, self.ease))
+        directions = cut_directions(cuts, self._model, self._row)
+        self._master.add(self._model.cut(self._row, directions, self.ease))
 
     def propose(self) -> Array | None:
         """A change that meets all cuts: in haste, where counting features takes time.

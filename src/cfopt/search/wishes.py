@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -13,9 +14,11 @@ from cfopt._typing import Array
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
-from cfopt.exact.certificate import Cut
 from cfopt.exact.decision_table import DecisionTable
+from cfopt.exact.rivals import Rivals
 from cfopt.exact.wish_task import WishProof, WishTask
+from cfopt.exact.worst_case import WorstCases
+from cfopt.problems.base import Solved
 from cfopt.search.base import Search, check_whole
 from cfopt.search.cuts import EASE, CutRow
 from cfopt.search.cutting_plane import CuttingPlane
@@ -40,6 +43,9 @@ class Wishes(Search):
     raises its bound; if it is still the least, the solver is asked for a better decision at that
     point, which becomes a rival of all plans. If there is none, no context is nearer.
 
+    Where answers have to stand up to something, one plan is to beat the rivals in every context and
+    under every predictor: its half-spaces shift, and those of all predictors count.
+
     One round is a batched solve for all rows still running.
 
     Arguments:
@@ -47,8 +53,10 @@ class Wishes(Search):
         max_rounds: rounds after which a row is given up, with the bound that it has reached.
     """
 
+    heeds_variation: ClassVar[bool] = True
     max_plans: int = 100_000
     max_rounds: int = 10_000
+    counts_changes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_whole(self, max_plans=1, max_rounds=1)
@@ -58,8 +66,6 @@ class Wishes(Search):
         reason = WishTask.refusal(task)
         if reason:
             return reason
-        if task.variation is not None:
-            return "answers have to stand up to something; use Auto()"
         assert task.rules.wish is not None
         listed = task.rules.wish.plans.decisions(self.max_plans)
         if listed is None:
@@ -102,13 +108,8 @@ class _Run:
         return self._finish(k, done) if done else None
 
     def _ask(self, rows: list[int]) -> None:
-        model, rules = self._model, self._model.rules[torch.tensor(rows)]
-        u = np.stack([self.rows[row].point for row in rows])
-        prices = model.affine.prices(rows, u)
-        rival = rules.rival(prices)
-        self._solves[rows] += 1 + int(rules.calls_solver)
-        holds = rules.judge(prices, rival.decisions, _WORTH_A_CUT, rival.shortfall).holds.tolist()
-        good = rules.judge(prices, rival.decisions, TOLERANCE / 2, rival.shortfall).holds.tolist()
+        rules = self._model.rules[torch.tensor(rows)]
+        rival, holds, good = self._judged(rows)
         bad = rules.problem.audit(rival.decisions.numpy()) if rules.calls_solver else {}
         for i, row in enumerate(rows):
             if i in rival.failures or i in bad:
@@ -118,11 +119,30 @@ class _Run:
             else:
                 self.rows[row].reject(rival.decisions[i].numpy().copy(), good[i])
 
+    def _judged(self, rows: list[int]) -> tuple[Solved, list[bool], list[bool]]:
+        """The worst rivals at the rows' points; whether none wins, but for noise, and enough."""
+        model, rules = self._model, self._model.rules[torch.tensor(rows)]
+        u = np.stack([self.rows[row].point for row in rows])
+        self._solves[rows] += 1 + int(rules.calls_solver)
+        if not model.affine.varied:
+            prices = model.affine.prices(rows, u)
+            rival = rules.rival(prices)
+            tolerances = (_WORTH_A_CUT, TOLERANCE / 2)
+            judged = [rules.judge(prices, rival.decisions, t, rival.shortfall) for t in tolerances]
+            return rival, *(one.holds.tolist() for one in judged)
+        plans = model.rules.factual.numpy().copy()
+        plans[rows] = [self.rows[row].plan for row in rows]
+        about = model.affine.about(plans)
+        every = [one.prices(rows, u) for one in about.models]
+        worst = WorstCases(about).of(about.rules[torch.tensor(rows)], rows, every)
+        return worst.rival, worst.holds(_WORTH_A_CUT).tolist(), worst.holds(TOLERANCE / 2).tolist()
+
     def _finish(self, k: int, done: list[int]) -> Points:
         """Take the rows that are done out of the batch."""
         ended = [self.rows.pop(row) for row in done]
         device = self._task.space.origin.device
         rows = torch.tensor(done, dtype=torch.long, device=device)
+        proofs = tuple(one.proof(self._limit) for one in ended)
         points = Points(
             rows=rows,
             x=self._model.affine.contexts(done, np.stack([one.u for one in ended])),
@@ -132,7 +152,7 @@ class _Run:
             passes=torch.zeros_like(rows),
             notes=tuple(one.note for one in ended),
             methods=("plan by plan",) * len(done),
-            certificates=tuple(one.proof(self._limit) for one in ended),
+            certificates=proofs,
         )
         return self._firm(points, ended)
 
@@ -156,28 +176,33 @@ class _Row:
 
     def __init__(self, model: WishTask, table: DecisionTable, row: int, deadline: float) -> None:
         self._model, self._table, self._row, self._deadline = model, table, row, deadline
-        self._factual: Array = model.rules.factual[row].numpy()
-        self._rivals: list[Array] = []
+        self._rivals = Rivals(table, row)
+        #: Plans with a master of their own, and how many rivals it has met.
         self._branches: dict[int, CutRow] = {}
-        #: The nearest points of branches that have met no rival since.
-        self._points: dict[int, Array] = {}
-        self._bounds: Array = np.zeros(len(table))
-        self._by_one_rival: Array = np.zeros(len(table))
-        #: The rival that sets each plan's bound.
-        self._foremost = np.zeros(len(table), dtype=np.intp)
+        self._met: dict[int, int] = {}
+        #: The nearest points of the other plans, with multipliers of the first so many rivals.
+        self._quick: dict[int, tuple[Array, Array]] = {}
+        self._bounds: Array = self._rivals.bounds
         self._plan = -1
         self._best = -1
         self.point: Array = np.zeros(model.affine.origin.shape[1])
         self.u: Array = self.point.copy()
         self.cost = np.inf
         self.note = ""
-        if model.admits(row, self._factual):
-            self._meet(self._factual)
+        factual: Array = model.rules.factual[row].numpy()
+        if model.admits(row, factual):
+            self._meet(factual)
 
     @property
     def best_plan(self) -> Array:
         """The plan that the best point is about, `(m,)`."""
         plan: Array = self._table.decisions[self._best]
+        return plan
+
+    @property
+    def plan(self) -> Array:
+        """The plan that the solver is asked about, `(m,)`."""
+        plan: Array = self._table.decisions[self._plan]
         return plan
 
     def next_plan(self) -> int | None:
@@ -186,17 +211,12 @@ class _Row:
             plan = int(self._bounds.argmin())
             if self._bounds[plan] == np.inf or self._bounds[plan] >= (1 - _GAP) * self.cost:
                 return None
-            branch = self._branch(plan)
-            point = self._points[plan] if plan in self._points else branch.solve()
+            point = self._nearest(plan)
             if point is None:
-                self._close(branch, plan)
-                continue
-            self._points[plan] = point
-            self._bounds[plan] = max(self._bounds[plan], branch.nearest.bound)
-            if self._bounds[plan] > self._bounds.min() or self._rival_at(plan, point):
-                continue
-            self._plan, self.point = plan, point
-            return plan
+                self._close(plan)
+            elif self._bounds[plan] <= self._bounds.min():
+                self._plan, self.point = plan, point
+                return plan
         return None
 
     def accept(self) -> None:
@@ -208,15 +228,20 @@ class _Row:
 
     def reject(self, rival: Array, good: bool) -> None:
         """A rival is better at the point; by how little, if it has been met before."""
-        cut, branch = self._model.cut(rival), self._branches[self._plan]
-        if branch.knows(cut) or (good and branch.resembles(cut)):
-            if good:
-                self.accept()
+        branch = self._branches.get(self._plan)
+        if branch is None:
+            if any(np.array_equal(rival, known) for known in self._rivals.decisions):
+                self._own_master(self._plan)  # which is more precise
             else:
-                self.give_up("a master's answer is not precise enough")
+                self._meet(rival)
             return
-        self._meet(rival)
-        self._cut(self._plan, cut)
+        cut = self._model.cut(rival)
+        if not branch.knows(cut) and not (good and branch.resembles(cut)):
+            self._meet(rival)
+        elif good:
+            self.accept()
+        else:
+            self.give_up("a master's answer is not precise enough")
 
     def give_up(self, why: str) -> None:
         """End with what there is."""
@@ -224,70 +249,57 @@ class _Row:
 
     def proof(self, limit: int) -> WishProof:
         """What follows from all that was looked at."""
-        rivals = np.array(self._rivals).reshape(-1, len(self._factual))
+        rivals = np.array(self._rivals.decisions).reshape(-1, self._table.decisions.shape[1])
         # A plan that a single rival puts too far away needs no proof of its own.
-        alone = self._by_one_rival >= (1 - _GAP) * self.cost
+        alone = self._rivals.bounds >= (1 - _GAP) * self.cost
+        quick = {plan: found[1] for plan, found in self._quick.items() if not alone[plan]}
         looked = {plan: branch for plan, branch in self._branches.items() if not alone[plan]}
         proofs = {plan: branch.proof() for plan, branch in looked.items()}
-        proof = WishProof(limit, rivals, proofs)
+        proof = WishProof(limit, rivals, quick, proofs)
         nothing = self.cost == np.inf and not self.note
         hopeless = nothing and proof.bound(self._model, self._row) == np.inf
         if nothing and not hopeless:
             self.note = "a master problem could not be solved"
         return replace(proof, infeasible=hopeless)
 
-    def _branch(self, plan: int) -> CutRow:
+    def _nearest(self, plan: int) -> Array | None:
+        """The nearest point at which a plan beats all rivals so far; its bound rises to that."""
         if plan not in self._branches:
-            about = self._model.about(self._table.decisions[plan])
-            branch = CutRow(about, self._row, self._deadline)
-            if self._rivals:
-                branch.add(self._model.cut(self._rivals[self._foremost[plan]]))
-            self._branches[plan] = branch
-        return self._branches[plan]
+            found = self._rivals.nearest(plan) if self._rivals.simple else None
+            if found is not None:
+                point, multipliers, bound = found
+                self._quick[plan] = point, multipliers
+                self._bounds[plan] = max(self._bounds[plan], bound)
+                return point
+            self._own_master(plan)
+        branch, known = self._branches[plan], len(self._rivals.decisions)
+        if self._met[plan] < known or known == 0:
+            cuts = [self._model.cut(one) for one in self._rivals.decisions[self._met[plan] :]]
+            new = [cut for cut in cuts if not branch.knows(cut)]
+            if new:
+                branch.add_all(new)
+            self._met[plan] = known
+            branch.solve()
+        self._bounds[plan] = max(self._bounds[plan], branch.nearest.bound)
+        return branch.nearest.u
+
+    def _own_master(self, plan: int) -> None:
+        about = self._model.about(self._table.decisions[plan])
+        self._branches[plan], self._met[plan] = CutRow(about, self._row, self._deadline), 0
 
     def _meet(self, rival: Array) -> None:
         """Reckon with another rival of all plans."""
-        bounds = self._table.bounds_against(self._row, rival)
-        self._foremost[bounds > self._bounds] = len(self._rivals)
-        self._bounds = np.maximum(self._bounds, bounds)
-        self._by_one_rival = np.maximum(self._by_one_rival, bounds)
-        self._rivals.append(rival)
+        self._rivals.meet(rival)
+        self._bounds = np.maximum(self._bounds, self._rivals.bounds)
 
-    def _cut(self, plan: int, cut: Cut) -> None:
-        self._branches[plan].add(cut)
-        self._points.pop(plan, None)
-
-    def _rival_at(self, plan: int, point: Array) -> bool:
-        """Whether a known rival beats a plan at a point; it becomes a cut of its branch."""
-        affine, decision = self._model.affine, self._table.decisions[plan]
-        prices = affine.prices0[self._row] + affine.slopes @ point
-        value = float(decision @ prices)
-        value += self._model.rules.margin * abs(value)
-        rivals = np.array(self._rivals).reshape(-1, len(prices))
-        excess = value - rivals @ prices
-        slack = _WORTH_A_CUT * (np.abs(rivals - decision) @ np.abs(prices) + abs(value))
-        for k in np.argsort(-excess, kind="stable").tolist():
-            if excess[k] <= slack[k]:
-                return False
-            cut = self._model.cut(self._rivals[k])
-            if not self._branches[plan].knows(cut):
-                self._cut(plan, cut)
-                return True
-        return False
-
-    def _close(self, branch: CutRow, plan: int) -> None:
+    def _close(self, plan: int) -> None:
         """A plan without a point: proved to be hopeless, or asked for less, or left open."""
-        more = [self._model.cut(rival) for rival in self._rivals]
-        more = [cut for cut in more if not branch.knows(cut)]
+        branch = self._branches[plan]
         if branch.infeasible:
             self._bounds[plan] = np.inf
-        elif branch.clashes and more:
-            # The cuts that clash do not prove it: others may.
-            for cut in more:
-                self._cut(plan, cut)
         elif branch.clashes and not branch.ease:
             # No more than verification grants stands in the way: ask for no more than that.
-            self._branches[plan] = branch.relaxed(EASE)
+            self._branches[plan], self._met[plan] = branch.relaxed(EASE), 0
         elif branch.clashes:
             self._bounds[plan] = np.inf  # of which nothing is claimed
         else:

@@ -12,6 +12,7 @@ from cfopt.exact.geometry.norms import Taxicab as Taxicab
 from cfopt.exact.geometry.support import Support as Support
 from cfopt.exact.geometry.system import FAR as FAR
 from cfopt.exact.geometry.system import System as System
+from cfopt.exact.geometry.tree import Cases as Cases
 from cfopt.exact.geometry.tree import Choice as Choice
 from cfopt.exact.geometry.tree import Grid as Grid
 from cfopt.exact.geometry.tree import Leaf as Leaf

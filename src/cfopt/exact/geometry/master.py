@@ -10,6 +10,7 @@ import numpy as np
 
 from cfopt._typing import Array
 from cfopt.exact.geometry.branching import Branching
+from cfopt.exact.geometry.by_case import ByCase
 from cfopt.exact.geometry.half_spaces import HalfSpaces
 from cfopt.exact.geometry.nearest import Nearest, relax
 from cfopt.exact.geometry.norm import Norm
@@ -34,6 +35,7 @@ class Master:
         self.norm = norm
         self.grid = grid if grid is not None and grid.integer.any() else None
         self._deadline = deadline
+        self._by_case: ByCase | None = None
         self._branching: Branching | None = None
         self._last: Array | None = None  # the last change that was handed out
         self._meets = False  # whether it meets all cuts
@@ -41,6 +43,7 @@ class Master:
     def branch(self) -> Self:
         """A copy that can grow by cuts of its own."""
         twin = copy(self)
+        twin._by_case = None
         twin._branching = None if self._branching is None else self._branching.copy()
         return twin
 
@@ -53,6 +56,12 @@ class Master:
         """The cheapest change, the bound that proves it, or a proof that there is none."""
         if self.grid is None and self.system.support is None:
             return relax(self.system, self.norm)
+        if ByCase.serves(self.system, self.norm, self.grid):
+            self._by_case = self._by_case or ByCase(self.system)
+            found = self._by_case.solve(self.system)
+            if found is not None:
+                self._last, self._meets = found.u, True
+                return found
         if self._branching is None:
             self._branching = Branching(self.system, self.norm, self.grid)
         self._branching.grow(self.system, self._last if self._meets else None)
@@ -67,7 +76,7 @@ class Master:
         is a solution, it is the cheapest, however many units change.
         """
         support = self.system.support
-        if support is None:
+        if support is None or ByCase.serves(self.system, self.norm, self.grid):
             return None
         if self._last is None:
             return relax(self.system, self.norm).u

@@ -68,13 +68,15 @@ class Norm(ABC):
             cost = (excess / steepness) ** self.power
         return np.where(excess > 0, cost, 0.0)
 
-    def to_both(self, excess: Array, normals: Array, cases: Array) -> Array:
+    def to_both(self, excess: Array, normals: Array, cases: Array) -> tuple[Array, Array]:
         """What it costs at least to reach two half-spaces in each of some cases.
 
-        `(2, D), (2, D, p), (H, p) -> (D, H)`, with the entries of each case that may change. No
-        more than the costlier of the two; a half-space that nothing reaches is left out.
+        `(2, D), (2, D, p), (H, p) -> (D, H), (2, D, H)`, with the entries of each case that may
+        change, and weights of the two of which it follows. No more than the costlier of the two; a
+        half-space that nothing reaches is left out.
         """
-        return np.zeros((normals.shape[1], len(cases)))
+        size = (normals.shape[1], len(cases))
+        return np.zeros(size), np.zeros((2, *size))
 
     @abstractmethod
     def attempts(self, system: System) -> Iterator[Optimum | Refutation | None]:

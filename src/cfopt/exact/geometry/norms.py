@@ -43,30 +43,36 @@ class Euclidean(Norm):
         length: Array = np.sqrt(support.largest_sums(np.square(normals)))
         return length
 
-    def to_both(self, excess: Array, normals: Array, cases: Array) -> Array:
+    def to_both(self, excess: Array, normals: Array, cases: Array) -> tuple[Array, Array]:
         """The nearest point of the edge where both are met, unless one suffices.
 
-        With `K = normals normals'` and multipliers `mu = K^-1 excess` it costs `<mu, excess>`.
+        With `K = normals normals'` and weights `mu = K^-1 excess` it costs `<mu, excess>`.
         """
         first, second = (one[:, None] for one in excess)
         across: Array = (normals[0] * normals[1]) @ cases.T
         own = [np.square(one) @ cases.T for one in normals]
         determinant = own[0] * own[1] - across * across
         with np.errstate(divide="ignore", invalid="ignore"):
-            alone = [
-                np.where((e > 0) & (size > 0), e * e / size, 0.0)
+            single = [
+                np.where((e > 0) & (size > 0), e / size, 0.0)
                 for e, size in zip((first, second), own, strict=True)
             ]
             mu = (
                 (own[1] * first - across * second) / determinant,
                 (own[0] * second - across * first) / determinant,
             )
-            edge = mu[0] * first + mu[1] * second
         # Where they are nearly parallel, rounding would decide.
         sound = determinant > _PARALLEL * own[0] * own[1]
         at_edge = sound & (mu[0] > 0) & (mu[1] > 0)
-        cost: Array = np.where(at_edge, edge, np.maximum(*alone))
-        return cost
+        costlier = single[0] * first >= single[1] * second
+        weights: Array = np.stack(
+            [
+                np.where(at_edge, mu[0], np.where(costlier, single[0], 0.0)),
+                np.where(at_edge, mu[1], np.where(costlier, 0.0, single[1])),
+            ]
+        )
+        cost: Array = weights[0] * first + weights[1] * second
+        return cost, weights
 
     def attempts(self, system: System) -> Iterator[Optimum | Refutation | None]:
         """By DAQP, the fastest and most exact of those in `benchmarks/qp.py`; else by HiGHS."""
@@ -107,6 +113,12 @@ class Euclidean(Norm):
         if system.support is None or system.leeway is not None:
             return multipliers, self.bound(system, multipliers)
         g, c = system.combine(multipliers)
+        if system.held_or_free is not None:
+            gain = -system.total(-0.25 * g * g * system.held_or_free)
+            if not (c < 0 and 0 < gain < np.inf):
+                return multipliers, -gain - c
+            factor = -c / (2 * gain)
+            return factor * multipliers, -0.5 * factor * c
         bound = self._without_leeway(system, g, c)
         gain = -system.total(-0.25 * g * g)
         if not (c < 0 and 0 < gain < np.inf):

@@ -135,6 +135,13 @@ class Support:
         sets = self._sets
         return sets if sets is None or not self.grouped else sets[:, self.unit]
 
+    @property
+    def held_in_cases(self) -> list[list[int]] | None:
+        """The open units that do not change in each case; None if there are too many."""
+        if self._sets is None:
+            return None
+        return [np.flatnonzero(self.open & (one == 0)).tolist() for one in self._sets]
+
     @cached_property
     def _sets(self) -> Array | None:
         """The same of units, `(H, U)`; those that are no longer open may change, or are held."""
@@ -215,7 +222,7 @@ def _largest_sets(
             found.add(frozenset(chosen))
             if len(found) > _MOST_CASES:
                 return None
-    return tuple(found)
+    return tuple(sorted(found, key=sorted))
 
 
 def _meeting(sets: tuple[frozenset[int], ...]) -> set[frozenset[int]] | None:

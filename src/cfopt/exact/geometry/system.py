@@ -181,6 +181,13 @@ class System:
         return weight @ self.leeway.growth, float(weight @ self.leeway.constant)
 
     @cached_property
+    def held_or_free(self) -> Array | None:
+        """1 for entries without bounds and 0 for those held at 0, if all are one or the other."""
+        free = np.isinf(self.lower) & np.isinf(self.upper)
+        held = (self.lower == 0) & (self.upper == 0)
+        return free.astype(np.float64) if (free | held).all() else None
+
+    @cached_property
     def _nonzero(self) -> NDArray[np.bool_] | None:
         """Which entries cannot be 0, `(p,)`; None if all can."""
         nonzero = (self.lower > 0) | (self.upper < 0)

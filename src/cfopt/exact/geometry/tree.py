@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 
 from cfopt._typing import Array
 from cfopt.exact.geometry.norm import Norm
+from cfopt.exact.geometry.norms import Euclidean
 from cfopt.exact.geometry.system import System
 
 #: A value this near to a whole number is one.
 _WHOLE = 1e-7
+#: What |g|^2 counts as at the least, where it is divided by.
+_VANISHING = 1e-24
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,14 @@ class Choice:
     released: Tree
 
 
-Tree: TypeAlias = Leaf | Split | Choice
+@dataclass(frozen=True)
+class Cases:
+    """Multipliers for each case of a support, in the order in which it lists them: `(H, k)`."""
+
+    multipliers: Array
+
+
+Tree: TypeAlias = Leaf | Split | Choice | Cases
 
 
 @dataclass(frozen=True)
@@ -86,6 +96,8 @@ def proved_bound(system: System, norm: Norm, tree: Tree, grid: Grid | None = Non
         bound = max(0.0, norm.bound(system, tree.multipliers))
         # No answer lies within the radius, so the nearest is at least that far away.
         return max(bound, norm.at_distance(radius, len(system.lower))) if radius else bound
+    if isinstance(tree, Cases) and system.leeway is None and isinstance(norm, Euclidean):
+        return _least_case(system, tree)
     parts = _parts(system, tree, grid)
     if parts is None:
         return 0.0
@@ -110,10 +122,49 @@ def splits(tree: Tree) -> Iterator[Split | Choice]:
         yield from (tree, *splits(tree.held), *splits(tree.released))
 
 
+def case_bounds(system: System, cases: Array, multipliers: Array) -> Array:
+    """What multipliers prove of |u|^2 in cases without bounds: `(H, p), (H, k) -> (H,)`.
+
+    `-c - |g|^2 / 4` with the inequality `g @ u <= c` that follows, over the entries of the case.
+    """
+    above = np.maximum(multipliers, 0.0)
+    g = (above @ system.matrix) * cases
+    bounds: Array = -(above @ system.row_upper) - 0.25 * np.square(g).sum(axis=1)
+    return bounds
+
+
+def best_multiple(system: System, case: Array, multipliers: Array) -> Array:
+    """Multipliers that prove the most of their multiples in a case: `(p,), (k,) -> (k,)`.
+
+    `-t c - t^2 |g|^2 / 4` is the largest at `t = -2 c / |g|^2`.
+    """
+    above: Array = np.maximum(multipliers, 0.0)
+    g, c = (above @ system.matrix) * case, float(above @ system.row_upper)
+    # Where nothing moves the sum, the case is hopeless, and any multiple proves as much as it is.
+    return above * (-2 * c / max(float(g @ g), _VANISHING)) if c < 0 else above
+
+
+def _least_case(system: System, tree: Cases) -> float:
+    support, free = system.support, system.held_or_free
+    if support is None or support.cases is None or free is None:
+        return 0.0
+    if tree.multipliers.shape != (len(support.cases), len(system.matrix)):
+        return 0.0  # they belong to another system
+    if not np.isfinite(system.row_upper).all():
+        return 0.0
+    return max(0.0, float(case_bounds(system, support.cases * free, tree.multipliers).min()))
+
+
 def _parts(
-    system: System, tree: Split | Choice, grid: Grid | None
+    system: System, tree: Split | Choice | Cases, grid: Grid | None
 ) -> list[tuple[System, Tree]] | None:
     """The parts of a division, which cover all solutions; None if they need not."""
+    if isinstance(tree, Cases):
+        others = None if system.support is None else system.support.held_in_cases
+        if others is None or len(others) != len(tree.multipliers):
+            return None
+        pairs = zip(others, tree.multipliers, strict=True)
+        return [(system.holding(units), Leaf(multipliers)) for units, multipliers in pairs]
     if isinstance(tree, Split):
         if grid is None or not grid.integer[tree.feature]:
             return None  # only a whole number has nothing between at and at + 1

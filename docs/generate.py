@@ -91,12 +91,20 @@ def gallery(folder: Path) -> None:
     # In processes of their own: an example may set threads, seeds or the folder that it works in.
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
         pages = list(pool.map(_page, every, repeat(folder)))
-    cards = ["# Gallery\n", "Each example is one file, which the tests run.\n"]
+    cards = [
+        "# Gallery\n",
+        "Each example is one file, which the tests run, and which makes its picture.\n",
+        '<div class="grid cards" markdown>\n',
+    ]
     for example, page in zip(every, pages, strict=True):
         (folder / f"{example.name}.md").write_text(page)
         first = " ".join(example.text.split("\n\n")[0].split())
-        cards.append(f"- [{example.title}]({example.name}.md). {first}")
-    (folder / "index.md").write_text("\n".join(cards) + "\n")
+        cards += [
+            f"-   [![]({example.name}.png)]({example.name}.md)\n",
+            f"    **[{example.title}]({example.name}.md)**\n",
+            f"    {first}\n",
+        ]
+    (folder / "index.md").write_text("\n".join([*cards, "</div>"]) + "\n")
 
 
 def _page(example: Example, folder: Path) -> str:
@@ -161,7 +169,7 @@ _NAMED = {
     "Problems, `[problem] kind`": registry.problems,
     "Searches, `[search] kind`": registry.searches,
     "Proximities, `[proximity] kind`": registry.proximities,
-    "Plausibilities, `[generative.plausibility] kind`": registry.plausibilities,
+    "Plausibilities, `[plausibility] kind`": registry.plausibilities,
     "Generative models, `[generative] kind`": registry.generative_models,
     "Predictors, `[predictor] kind`": registry.predictors,
 }

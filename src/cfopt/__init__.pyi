@@ -43,6 +43,7 @@ from .question import Ball as Ball
 from .question import Contrastive as Contrastive
 from .question import Criterion as Criterion
 from .question import Epsilon as Epsilon
+from .question import LocalOutlier as LocalOutlier
 from .question import Models as Models
 from .question import Prices as Prices
 from .question import Question as Question

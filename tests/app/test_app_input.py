@@ -279,8 +279,9 @@ def test_the_example_s_own_generative_model_can_be_trained_and_searched(example:
     for line in ("lower = {", "upper = {", "immutable ="):
         text = "\n".join(one for one in text.splitlines() if not one.startswith(line))
     text = text.replace("# [generative]", "[generative]").replace("#                   #", "#")
-    for line in ("class = ", "arguments = { num", 'weights = "vae', "plausibility"):
+    for line in ("class = ", "arguments = { num", 'weights = "vae'):
         text = text.replace(f"# {line}", line)
+    text += '\n[plausibility]\nkind = "Sphere"\nbeta = 10.0\n'
     example.write_text(text.replace("epochs = 200", "epochs = 3\nalpha = 1.0"))
     vae = example.parent / "vae.safetensors"
     done = cf("train", example, "--generative", "--to", vae)

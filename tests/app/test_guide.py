@@ -319,7 +319,7 @@ _KINDS = {
     "criterion": registry.criteria,
     "proximity": registry.proximities,
     "search": registry.searches,
-    "generative.plausibility": registry.plausibilities,
+    "plausibility": registry.plausibilities,
 }
 
 
@@ -369,7 +369,7 @@ def accepted(table: str, path: Path) -> set[str]:
         ("criterion", registry.criteria),
         ("proximity", registry.proximities),
         ("search", registry.searches),
-        ("generative.plausibility", registry.plausibilities),
+        ("plausibility", registry.plausibilities),
     ],
 )
 def test_every_kind_of_a_table_is_in_the_guide(table: str, noun: registry.Registry) -> None:

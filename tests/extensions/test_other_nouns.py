@@ -110,7 +110,7 @@ def test_a_proximity_of_ones_own_is_configured_and_served(example: Path) -> None
 
 def test_a_generative_model_that_is_not_a_module_is_configured_and_served(example: Path) -> None:
     unlimited(example)
-    line = f'class = "whitened:Whitened"\n{_SPREAD}\nplausibility = {{ kind = "Sphere", beta = 1 }}'
+    line = f'class = "whitened:Whitened"\n{_SPREAD}\n[plausibility]\nkind = "Sphere"\nbeta = 1'
     configure(example, "generative", "whitened", line)
     e, html = explained(example)
     assert e.z is not None

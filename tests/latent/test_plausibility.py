@@ -12,8 +12,8 @@ from tests.pipelines import normal
 
 from cfopt.errors import InputError
 from cfopt.question.plausibility import (
+    CodePenalty,
     LogLikelihood,
-    Plausibility,
     Sphere,
     encoded_mass,
     in_thick_sphere,
@@ -45,7 +45,7 @@ def test_the_mean_norm_of_64_latents_is_the_papers() -> None:
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)
-def test_the_gradient_is_the_derivative_of_the_penalty(penalty: Plausibility) -> None:
+def test_the_gradient_is_the_derivative_of_the_penalty(penalty: CodePenalty) -> None:
     z = torch.cat([normal(4, 5), 3 * normal(4, 5, seed=1)]).requires_grad_()
     assert torch.autograd.gradcheck(penalty, z)
     (derivative,) = torch.autograd.grad(penalty(z).sum(), z)
@@ -61,7 +61,7 @@ def test_the_penalties_are_as_defined() -> None:
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)
-def test_the_curvature_is_semidefinite_and_exact_along_the_ray(penalty: Plausibility) -> None:
+def test_the_curvature_is_semidefinite_and_exact_along_the_ray(penalty: CodePenalty) -> None:
     z = torch.cat([0.1 * normal(3, 4), 2 * normal(3, 4, seed=1)])
     model = penalty.curvature(z)
     assert torch.allclose(model, model.transpose(1, 2))
@@ -82,7 +82,7 @@ def test_the_spheres_own_hessian_is_indefinite_inside_it() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
 @pytest.mark.parametrize("penalty", PENALTIES)
-def test_the_centre_has_no_gradient_and_no_nan(penalty: Plausibility, dtype: torch.dtype) -> None:
+def test_the_centre_has_no_gradient_and_no_nan(penalty: CodePenalty, dtype: torch.dtype) -> None:
     z = torch.tensor([[0.0, 0.0], [3.0, 4.0]], dtype=dtype)
     value, gradient = penalty.evaluate(z)
     curvature = penalty.curvature(z)
@@ -96,7 +96,7 @@ def test_the_centre_has_no_gradient_and_no_nan(penalty: Plausibility, dtype: tor
 
 @pytest.mark.parametrize("beta", [-0.1, math.nan, math.inf])
 @pytest.mark.parametrize("kind", [Sphere, LogLikelihood])
-def test_a_weight_that_is_no_weight_is_refused(kind: type[Plausibility], beta: float) -> None:
+def test_a_weight_that_is_no_weight_is_refused(kind: type[CodePenalty], beta: float) -> None:
     with pytest.raises(InputError, match="beta needs"):
         kind(beta)
 

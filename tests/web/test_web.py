@@ -392,7 +392,9 @@ def test_a_map_pipeline_of_the_user_is_served_like_the_shipped_one(tmp_path: Pat
         [generative]
         class = "cfopt.generative.CompactVAE"
         weights = "{FOLDER / VAES[2.0]}"
-        plausibility = {{ kind = "Sphere", beta = 10.0 }}
+        [plausibility]
+        kind = "Sphere"
+        beta = 10.0
         [criterion]
         kind = "Epsilon"
         epsilon = 0.05

@@ -30,6 +30,7 @@ from cfopt.app.sources import (
 from cfopt.app.trust import Trust
 from cfopt.errors import InputError
 from cfopt.question.features import Features
+from cfopt.question.plausibility import Plausibility
 from cfopt.question.proximity import L2, Proximity
 from cfopt.question.robustness import Robustness
 from cfopt.search import Auto, Search
@@ -47,6 +48,7 @@ class Tables(Table):
         features, proximity, search: the objects of these names.
         generative: a model of plausible contexts, if any.
         reference: a file of known contexts, if any.
+        plausibility: what answers should be like, if that matters.
         robust: what answers have to stand up to, if anything.
         prices: what is asked about costs besides; None if nothing is.
         run, output: the size of batches, and where results go.
@@ -63,6 +65,9 @@ class Tables(Table):
     search: Annotated[Search, PlainValidator(partial(build, registry.searches, Auto))] = Auto()
     generative: GenerativeSource | None = None
     reference: ReferenceSource | None = None
+    plausibility: Annotated[
+        Plausibility | None, PlainValidator(partial(build, registry.plausibilities, None))
+    ] = None
     robust: Annotated[
         Robustness | None, PlainValidator(partial(build, registry.robustness, None))
     ] = None

@@ -57,8 +57,9 @@ def plan(work: Job, folder: Path) -> Plan:
         f"Search: {work.search_in_words()}",
     ]
     if question.generative is not None:
-        model = type(question.generative).__name__
-        lines.append(f"Generative model: {model}, {question.plausibility}")
+        lines.append(f"Generative model: {type(question.generative).__name__}")
+    if question.plausibility is not None:
+        lines.append(f"Plausibility: {question.plausibility}")
     lines.append(
         f"Would explain {counted(len(work) - done, 'row')} in batches of up to {work.batch}, kept "
         f"in {counted(len(work.parts), 'part')}{f' ({done} are already done)' if done else ''}, "

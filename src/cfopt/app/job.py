@@ -131,7 +131,9 @@ class Job(Work):
             "Proximity": type(question.proximity).__name__,
         }
         if tables.generative is not None:
-            sources["Generative model"] = f"{tables.generative.name}, {question.plausibility}"
+            sources["Generative model"] = tables.generative.name
+        if question.plausibility is not None:
+            sources["Plausibility"] = str(question.plausibility)
         made = surroundings()
         known = ", ".join(f"{name} {made[name]}" for name in ("cfopt", "torch", "highspy"))
         return sources | {"Made with": known}
@@ -189,9 +191,8 @@ def load(config: Config) -> Job:
     with config.at("predictor"):
         predictor = build_predictor(tables.predictor, trust)
     pipeline = Pipeline(predictor, problem)
-    generative, plausibility = None, None
+    generative = None
     if tables.generative is not None:
-        plausibility = tables.generative.plausibility
         with config.at("generative"):
             generative = build_generative(tables.generative, trust)
         if isinstance(generative, nn.Module) and isinstance(predictor, nn.Module):
@@ -210,7 +211,7 @@ def load(config: Config) -> Job:
     common = {
         "margin": tables.criterion.margin,
         "proximity": tables.proximity,
-        "plausibility": plausibility,
+        "plausibility": tables.plausibility,
         "search": tables.search,
         "generative": generative,
         "reference": reference,

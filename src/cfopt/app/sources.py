@@ -11,7 +11,6 @@ from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo
 
 from cfopt import registry
 from cfopt.app.schema import Table, TableError, build, member
-from cfopt.question.plausibility import Plausibility
 from cfopt.question.proximity import L1, Proximity
 
 
@@ -74,18 +73,14 @@ class PredictorSource(ModelSource):
 
 
 class GenerativeSource(ModelSource):
-    """Where the generative model comes from, and what its codes should be like.
+    """Where the generative model comes from.
 
     Arguments:
         anchored: the squared change beyond which a detail of the context is the model's own; what
             changes less keeps its details. Left out, all of an answer is as the model draws it.
-        plausibility: what codes should be like.
     """
 
     anchored: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    plausibility: Annotated[
-        Plausibility | None, PlainValidator(partial(build, registry.plausibilities, None))
-    ] = None
 
 
 class ProblemSource(Table):

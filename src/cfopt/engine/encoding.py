@@ -13,7 +13,7 @@ from cfopt.errors import InputError
 from cfopt.generative.anchored import Anchored
 from cfopt.generative.protocol import GenerativeModel, check_attributes, check_generative
 from cfopt.question import Question
-from cfopt.question.plausibility import Plausibility
+from cfopt.question.plausibility import CodePenalty, Plausibility
 from cfopt.question.proximity import Latent
 
 if TYPE_CHECKING:
@@ -25,13 +25,14 @@ def check_latent(question: Question) -> None:
     proximity, plausibility = question.proximity, question.plausibility
     if plausibility is not None and not isinstance(plausibility, Plausibility):
         raise InputError(
-            f"explain needs a plausibility such as Sphere(10), got {plausibility!r:.80}."
+            "explain needs a plausibility such as Sphere(10) or LocalOutlier(), got "
+            f"{plausibility!r:.80}."
         )
     needing = [
         name
         for name, given in (
             (f"proximity={proximity!r}", isinstance(proximity, Latent)),
-            (f"plausibility={plausibility!r}", plausibility is not None),
+            (f"plausibility={plausibility!r}", isinstance(plausibility, CodePenalty)),
         )
         if given
     ]
@@ -42,7 +43,7 @@ def check_latent(question: Question) -> None:
 
 
 def encode(
-    outcomes: RowOutcomes, task: Task, model: GenerativeModel, plausibility: Plausibility | None
+    outcomes: RowOutcomes, task: Task, model: GenerativeModel, plausibility: CodePenalty | None
 ) -> Task:
     """The task in the latent space of a model that fits its contexts."""
     features = outcomes.contexts.features

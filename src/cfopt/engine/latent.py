@@ -13,7 +13,7 @@ from cfopt.generative.protocol import GenerativeModel
 from cfopt.problems.base import same_decision
 from cfopt.question.features import Features
 from cfopt.question.limits import Limits
-from cfopt.question.plausibility import Plausibility
+from cfopt.question.plausibility import CodePenalty
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class LatentSpace(Batch):
 
     model: GenerativeModel
     codes: Tensor = field(metadata=ROWS)
-    plausibility: Plausibility | None = None
+    plausibility: CodePenalty | None = None
     anchor: Anchor | None = field(default=None, metadata=ROWS)
     base: Tensor | None = field(default=None, metadata=ROWS)
     moving: Tensor | None = field(default=None, metadata=ROWS)

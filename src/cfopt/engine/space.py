@@ -11,6 +11,7 @@ from torch import Tensor
 from cfopt._batch import ROWS, Batch
 from cfopt.engine.latent import LatentSpace
 from cfopt.question.domain import Domain
+from cfopt.question.local_outlier import Surroundings
 from cfopt.question.proximity import Latent, Proximity
 
 
@@ -37,6 +38,7 @@ class Space(Batch):
         domain: the contexts that are allowed; None if all are.
         start: the points where searches begin, `(B, ...)`; by default the origins.
         latent: the codes that are searched instead of contexts, if any.
+        surroundings: the known contexts that answers must be like, if they must.
     """
 
     origin: Tensor = field(metadata=ROWS)
@@ -44,6 +46,7 @@ class Space(Batch):
     domain: Domain | None = field(default=None, metadata=ROWS)
     start: Tensor | None = field(default=None, metadata=ROWS)
     latent: LatentSpace | None = field(default=None, metadata=ROWS)
+    surroundings: Surroundings | None = None
 
     def __len__(self) -> int:
         return len(self.origin)
@@ -63,10 +66,16 @@ class Space(Batch):
         return point if self.latent is None else self.latent.decode(point)
 
     def allows(self, x: Tensor) -> Tensor:
-        """Whether each context is allowed: `(B, ...) -> (B,)`."""
+        """Whether each context keeps to its limits: `(B, ...) -> (B,)`."""
         if self.domain is None:
             return torch.ones(len(x), dtype=torch.bool, device=x.device)
         return self.domain.allows(x)
+
+    def strangeness(self, x: Tensor) -> Tensor:
+        """By what fraction each context is too unlike the known ones; 0 if not: `(B,)`."""
+        if self.surroundings is None:
+            return torch.zeros(len(x), dtype=torch.float64, device=x.device)
+        return self.surroundings.excess(x)
 
     def pull(self, point: Tensor, x: Tensor) -> LossAndGradient:
         """What is minimised, at points and their contexts: proximity, and plausibility of codes."""

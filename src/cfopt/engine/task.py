@@ -23,7 +23,7 @@ from cfopt.problems.base import Problem
 class Evaluation(NamedTuple):
     """A context judged by a fresh solve; everything `(B, ...)`.
 
-    `holds` only where the context is allowed as well, and the solver did not fail.
+    `holds` only where the context is allowed and not strange as well, and the solver did not fail.
     """
 
     costs: Tensor
@@ -34,6 +34,7 @@ class Evaluation(NamedTuple):
     holds: Tensor
     loss: Tensor
     allowed: Tensor
+    strange: Tensor
     failures: dict[int, str]
 
     @staticmethod
@@ -108,9 +109,19 @@ class Task(Batch):
             holds[list(rival.failures)] = False
         allowed = self.space.allows(x)
         loss = self.space.pull(point, x).loss
-        holds = holds & allowed
+        strange = self.space.strangeness(x)
+        holds = holds & allowed & (strange == 0)
         return Evaluation(
-            costs, prices, rival.decisions, direction, h, holds, loss, allowed, rival.failures
+            costs,
+            prices,
+            rival.decisions,
+            direction,
+            h,
+            holds,
+            loss,
+            allowed,
+            strange,
+            rival.failures,
         )
 
     def starting_at(self, points: Tensor) -> Self:

@@ -110,6 +110,11 @@ def _judged(task: Task, x: Tensor, costs: Tensor) -> Verdict:
     failures = {row: why for row, why in failures.items() if why != NO_OTHER}
     valid, h = judged.holds.clone(), judged.h.clone()
     valid[alone], h[alone] = True, 0.0
+    if (known := task.space.surroundings) is not None and valid.any():
+        rows = valid.nonzero().flatten()
+        factors = known.factor(x[rows.to(x.device)]).tolist()
+        strange = dict(zip(rows.tolist(), map(known.fault, factors), strict=True))
+        failures = {row: why for row, why in strange.items() if why} | failures
     valid[list(failures)] = False
     unbeaten = ~rules.beats(prices, solved.decisions, host.factual)
     wanted = torch.full_like(solved.decisions, torch.nan)

@@ -21,7 +21,13 @@ from cfopt.errors import CfoptError
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.tree_task import trees_of
 from cfopt.explaining.options import with_options
-from cfopt.explaining.pose import check_question, pose, scaled, variation_of
+from cfopt.explaining.pose import (
+    check_question,
+    pose,
+    scaled,
+    surroundings_of,
+    variation_of,
+)
 from cfopt.generative.protocol import GenerativeModel
 from cfopt.pipeline import Pipeline
 from cfopt.pipeline.contexts import Contexts
@@ -29,7 +35,7 @@ from cfopt.pipeline.eval_mode import eval_mode
 from cfopt.problems.base import TIME_IS_UP, Problem
 from cfopt.question import Criterion, Question
 from cfopt.question.features import Features
-from cfopt.question.plausibility import Plausibility
+from cfopt.question.plausibility import CodePenalty, Plausibility
 from cfopt.question.prices import Prices
 from cfopt.question.proximity import L2, Proximity
 from cfopt.question.quantifier import Quantifier
@@ -38,7 +44,7 @@ from cfopt.result.explanation import Explanation
 from cfopt.result.outcomes import RowOutcomes
 from cfopt.result.radius import quick_radii
 from cfopt.result.settle import settle, settle_at_start
-from cfopt.result.typical import with_typical
+from cfopt.result.typical import with_likeness, with_typical
 from cfopt.search import (
     Auto,
     DerivativeFree,
@@ -85,7 +91,8 @@ def explain(
         proximity: what to keep small; by default the squared Euclidean distance, in units of the
             features' scales. `Latent(L2())` measures codes.
         plausibility: what codes should be like, `Sphere(beta)` or `LogLikelihood(beta)`; added to
-            the proximity.
+            the proximity. `LocalOutlier()`: answers are where the reference is, contexts that are
+            no more of an outlier than 95% of it.
         search: how to search; by default `Auto()`: exact where possible, else the best effort.
         features: names and scales of the features, and what they may be.
         reference: known contexts, such as the training data, in any form that x0 can have. Where
@@ -160,8 +167,12 @@ def answer(
         variation = variation_of(question, pipeline, contexts)
         task = replace(task, variation=variation)
         if generative is not None:
-            task = encode(outcomes, task, generative, question.plausibility)
+            penalty = question.plausibility
+            penalty = penalty if isinstance(penalty, CodePenalty) else None
+            task = encode(outcomes, task, generative, penalty)
         settle_at_start(outcomes, task)
+        surroundings = surroundings_of(question, known)
+        task = replace(task, space=replace(task.space, surroundings=surroundings))
         limit = math.inf if question.time_limit is None else float(question.time_limit)
 
         met: dict[int, Array] = {}
@@ -187,6 +198,8 @@ def answer(
             e = with_options(e, task, question.options, again)
         if generative is not None:
             e = with_typical(e, generative, known)
+        if surroundings is not None:
+            e = with_likeness(e, surroundings)
     pipeline.problem.remember(outcomes.decisions.numpy())
     e = _with_radii(e, pipeline)
     if question.prices is None:
@@ -245,7 +258,7 @@ def _with_reference(search: Search, known: Tensor | None, task: Task) -> Search:
     if search.stands_alone:
         return informed
     last: Search
-    if not task.differentiable:
+    if not task.differentiable or task.space.surroundings is not None:
         if informed is not search:
             return informed
         last = with_few_changes(DerivativeFree().knowing(known), task)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from numbers import Real
 
 import torch
+from torch import Tensor
 
 from cfopt.engine.encoding import check_latent
 from cfopt.engine.recall import Recall
@@ -20,11 +21,13 @@ from cfopt.pipeline.contexts import Contexts, check_predictor
 from cfopt.question import Contrastive, Criterion, Question
 from cfopt.question.domain import Domain
 from cfopt.question.features import Features
+from cfopt.question.local_outlier import LocalOutlier, Surroundings
 from cfopt.question.prices import Prices
 from cfopt.question.proximity import Latent, Proximity
 from cfopt.question.robustness import Robustness
 from cfopt.result.outcomes import RowOutcomes
-from cfopt.search import Search
+from cfopt.search import Auto, Search
+from cfopt.search.dry_run import DryRun
 
 
 def check_question(pipeline: Pipeline, question: Question) -> None:
@@ -63,6 +66,55 @@ def check_question(pipeline: Pipeline, question: Question) -> None:
         raise InputError(f"explain needs a whole number >= 1 of options, got {options!r}.")
     question.criterion.check(pipeline.problem, margin)
     check_latent(question)
+    _check_likeness(question)
+
+
+def _check_likeness(question: Question) -> None:
+    """Raise InputError if answers cannot be kept where the data are."""
+    asked, search = question.plausibility, question.search
+    if not isinstance(asked, LocalOutlier):
+        return
+    if question.generative is not None:
+        raise InputError(
+            "LocalOutlier is about contexts themselves, and a generative model makes them from "
+            "codes. Leave out generative=..., or ask for Sphere(beta)."
+        )
+    if question.reference is None:
+        raise InputError(
+            "LocalOutlier needs known contexts to compare with, got none. Pass the training data: "
+            "explain(reference=...), or [reference] in a configuration."
+        )
+    if question.robust is not None:
+        raise InputError(
+            "LocalOutlier and robust cannot be asked for together. Ask for one of them; "
+            "cfopt.metrics.evaluate measures the other."
+        )
+    if search is not None and not search.heeds_surroundings:
+        raise InputError(
+            f"{type(search).__name__} cannot keep to contexts like known ones. Use Auto(), "
+            "DerivativeFree() or MDMM() with LocalOutlier, or leave it out."
+        )
+
+
+def to_try(question: Question) -> Question:
+    """The same question without a search, to see whether it can be asked.
+
+    Known contexts are left out: to start from them, or to stay near them, takes a search.
+    """
+    _check_likeness(question)
+    asked = question.plausibility
+    return replace(
+        question,
+        search=DryRun(question.search or Auto()),
+        plausibility=None if isinstance(asked, LocalOutlier) else asked,
+        reference=None,
+    )
+
+
+def surroundings_of(question: Question, known: Tensor | None) -> Surroundings | None:
+    """The known contexts that answers must be like; None if they need not."""
+    asked = question.plausibility
+    return asked.among(known) if isinstance(asked, LocalOutlier) and known is not None else None
 
 
 def scaled(proximity: Proximity, contexts: Contexts) -> Proximity:

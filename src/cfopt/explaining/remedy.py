@@ -8,6 +8,7 @@ from itertools import combinations
 
 from cfopt.explaining.again import ask_again
 from cfopt.pipeline import Pipeline
+from cfopt.question import LocalOutlier
 from cfopt.question.domain import Domain
 from cfopt.question.relaxing import LimitOfOne, involved, single_limits, without
 from cfopt.result.explanation import Explanation
@@ -45,6 +46,8 @@ def _of_row(e: Explanation, row: int, pipeline: Pipeline) -> Remedy | None:
     domain = Domain.of(e.features, e.x0[row : row + 1])
     if domain is None or clash is None or not limits:
         return None
+    if isinstance(e.asked.plausibility, LocalOutlier):
+        return None  # the known contexts, which answers must be like, are not kept
     sums = [domain.describe_sum(k) for k in range(len(domain.sums()[0]))]
     first = involved(limits, (*clash.limits, *clash.locked), sums)
     # Where a proof does not say which, all may be.

@@ -12,7 +12,7 @@ from torch import Tensor
 from cfopt.engine.latent import Codes
 from cfopt.errors import CfoptError
 from cfopt.fleet.work import Asked, OnProgress, Work
-from cfopt.question import Question
+from cfopt.question import LocalOutlier, Question
 from cfopt.result.explanation import Explanation
 from cfopt.result.radii import Radii
 from cfopt.result.status import Status
@@ -120,6 +120,7 @@ def _failed(work: Work, row: int, reason: str) -> Explanation:
     # Of one row: also where a vector stands for all.
     given = question.criterion.row_values()
     fields = {name: values.to(x).reshape(1, -1) for name, values in given.items()}
+    rated = latent is not None or isinstance(question.plausibility, LocalOutlier)
     failed = Explanation(
         x0=x,
         x=x,
@@ -141,7 +142,7 @@ def _failed(work: Work, row: int, reason: str) -> Explanation:
         clash=(None,),
         latent=latent,
         radii=Radii(nothing, ("",)),
-        typical=None if latent is None else Typical(nothing.double(), nothing.double()),
+        typical=Typical(nothing.double(), nothing.double()) if rated else None,
         remedy=(None,),
         **shared(work, asked.contexts.labels, fields),
     )

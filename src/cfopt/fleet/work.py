@@ -12,13 +12,12 @@ import torch
 
 from cfopt.engine.progress import Progress
 from cfopt.explaining.explain import answer
+from cfopt.explaining.pose import to_try
 from cfopt.explaining.remedy import remedies
 from cfopt.pipeline import Pipeline
 from cfopt.pipeline.contexts import Contexts
 from cfopt.question import Question
 from cfopt.result.explanation import Explanation
-from cfopt.search import Auto
-from cfopt.search.dry_run import DryRun
 
 #: Rows explained at once, at most: of vectors and of images.
 _VECTORS, _IMAGES = 128, 16
@@ -148,12 +147,10 @@ class Work(ABC):
     def trial(self, rows: range) -> Explanation:
         """Try everything but the search on some rows: what raises here would do so later."""
         asked = self.rows(rows)
-        search = DryRun(asked.question.search or Auto())
-        # To start from known contexts is a search of its own.
-        question = replace(asked.question, search=search, reference=None)
-        found = self._ask(Asked(asked.contexts, question))
+        found = self._ask(Asked(asked.contexts, to_try(asked.question)))
         # As it was asked, also where it was only tried.
-        return replace(found, asked=replace(found.asked, search=asked.question.search))
+        own = {name: getattr(asked.question, name) for name in ("search", "plausibility")}
+        return replace(found, asked=replace(found.asked, **own))
 
     def _ask(self, asked: Asked, on_progress: OnProgress | None = None) -> Explanation:
         contexts = asked.contexts

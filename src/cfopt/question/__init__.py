@@ -6,6 +6,7 @@ from cfopt.question.criterion import Contrastive as Contrastive
 from cfopt.question.criterion import Criterion as Criterion
 from cfopt.question.criterion import Slider as Slider
 from cfopt.question.epsilon import Epsilon as Epsilon
+from cfopt.question.local_outlier import LocalOutlier as LocalOutlier
 from cfopt.question.models import Models as Models
 from cfopt.question.prices import Prices as Prices
 from cfopt.question.question import Question as Question

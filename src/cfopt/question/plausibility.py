@@ -1,4 +1,4 @@
-"""How plausible a latent code is under the prior N(0, I): the sphere, and what it holds."""
+"""What answers should be like; of codes, how plausible they are under the prior N(0, I)."""
 
 from __future__ import annotations
 
@@ -45,8 +45,12 @@ def _norm(z: Tensor) -> Tensor:
     return norm
 
 
+class Plausibility(ABC):  # noqa: B024 - what is asked of codes and of contexts differs
+    """What answers should be like: their codes (`CodePenalty`), or they themselves."""
+
+
 @dataclass(frozen=True)
-class Plausibility(ABC):
+class CodePenalty(Plausibility):
     """A penalty on implausible latent codes, with its gradient and a convex model of it.
 
     Arguments:
@@ -74,7 +78,7 @@ class Plausibility(ABC):
 
 @registry.plausibilities.register
 @dataclass(frozen=True)
-class Sphere(Plausibility):
+class Sphere(CodePenalty):
     """The squared distance to the sphere of typical codes, `beta (|z| - C_n)^2`: the paper's."""
 
     def evaluate(self, z: Tensor) -> tuple[Tensor, Tensor]:
@@ -92,7 +96,7 @@ class Sphere(Plausibility):
 
 @registry.plausibilities.register
 @dataclass(frozen=True)
-class LogLikelihood(Plausibility):
+class LogLikelihood(CodePenalty):
     """The prior's negative log-likelihood up to scale and constant, `beta |z|^2`."""
 
     def evaluate(self, z: Tensor) -> tuple[Tensor, Tensor]:

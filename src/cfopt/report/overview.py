@@ -130,7 +130,7 @@ def _facts(tally: Tally, seconds: float, measure: str) -> list[Fact]:
         detail += f", measured {measure}" if measure and tally.closest else ""
         facts.append(Fact(f"{tally.closest:,}", "Proved closest", detail))
     if tally.rated:
-        detail = "codes with a norm that is not unusual"
+        detail = "answers that are not unusual"
         facts.append(Fact(percent(tally.usual, tally.rated), "Plausible", detail))
     each = f"{duration(seconds / tally.rows)} a task" if tally.rows > 1 else ""
     facts.append(Fact(duration(seconds), "Time to explain", each))

@@ -1,4 +1,4 @@
-"""How plausible an answer is under the generative model: in a word, and in sentences."""
+"""How plausible an answer is, to the generative model or among known contexts: in words."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from scipy.special import gammainc
 
 from cfopt.drawing.panel import host
 from cfopt.engine.latent import norms
+from cfopt.question import LocalOutlier
 from cfopt.question.plausibility import KAPPA, mean_norm, prior_mass
 from cfopt.result.explanation import Explanation
 from cfopt.result.status import Status
@@ -14,15 +15,19 @@ from cfopt.result.status import Status
 #: Of the codes that a generative model makes, this fraction has the least norms, and as many the
 #: largest, that are called unusual however near the typical norm they are.
 _TAIL = 0.005
+#: Contexts with no larger local outlier factors than half of the known ones are called typical.
+_HALF = 50.0
 
 
 def rating(e: Explanation) -> str:
-    """One word for how plausible the code of a single row is; "" without codes."""
+    """One word for how plausible a single row is; "" where that was not asked for."""
     return ratings(e)[0]
 
 
 def ratings(e: Explanation) -> list[str]:
     """One word for each row, of any number."""
+    if isinstance(e.asked.plausibility, LocalOutlier) and e.typical is not None:
+        return [_likeness(p, e.asked.plausibility) for p in e.typical.after.tolist()]
     if e.latent is None:
         return [""] * len(e)
     n = e.latent.z.shape[1]
@@ -38,9 +43,25 @@ def ratings(e: Explanation) -> list[str]:
     ]
 
 
+def _likeness(percentile: float, asked: LocalOutlier) -> str:
+    """One word for a percentile of local outlier factors; "" without an answer, where it is NaN."""
+    if percentile != percentile:
+        return ""
+    if percentile > asked.percentile:
+        return "unusual"
+    return "typical" if percentile <= _HALF else "plausible"
+
+
 def plausibility(e: Explanation) -> list[str]:
     """How plausible the answer of a single row is, in sentences."""
-    word = rating(e)
+    word, asked = rating(e), e.asked.plausibility
+    if word and e.typical is not None and isinstance(asked, LocalOutlier):
+        before, after = (float(side[0]) for side in (e.typical.before, e.typical.after))
+        return [
+            f"{word.capitalize()}. Its local outlier factor is above that of {after:.3g}% of the "
+            f"known contexts, where {asked.percentile:g}% is the limit.",
+            f"That of the context itself is above {before:.3g}% of theirs.",
+        ]
     if not word or e.latent is None or e.status[0] is Status.PROVED_INFEASIBLE:
         return []
     n = e.latent.z.shape[1]

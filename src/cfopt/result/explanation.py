@@ -81,8 +81,9 @@ class Explanation(Batch):
             not kept in JSON.
         prices: the same question about the costs instead of the contexts, if it was asked: its
             features are the entries of the costs.
-        typical: how usual the contexts are to the generative model, as percentiles of held-out
-            ones; None without such a model, or where nothing is known to compare with.
+        typical: how usual the contexts are, as percentiles: to the generative model, beside
+            held-out ones, or with `LocalOutlier` among the reference; None without either, or where
+            nothing is known to compare with.
         remedy: what would help rows that limits make impossible; empty unless `cfopt.remedies` was
             asked.
     """

@@ -1,4 +1,4 @@
-"""How usual contexts are to a generative model, beside contexts that it was not trained on."""
+"""How usual contexts are: to a generative model, or among known contexts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cfopt._batch import ROWS, Batch
 from cfopt.generative.protocol import GenerativeModel, reconstruct
+from cfopt.question.local_outlier import Surroundings
 from cfopt.result.explanation import Explanation
 
 #: From this percentile on, a context is called unlike those that the model knows.
@@ -22,9 +23,11 @@ _AT_ONCE = 256
 
 @dataclass(frozen=True, eq=False)
 class Typical(Batch):
-    """The reconstruction errors of contexts as percentiles of those of held-out ones, `(B,)` each.
+    """How unusual contexts are, as percentiles of those that are known, `(B,)` each.
 
-    100 means that all of these are reconstructed better.
+    By their reconstruction errors, beside those of contexts that the generative model was not
+    trained on; or by local outlier factors, beside those of the reference. 100 means that all of
+    these are more usual.
 
     Arguments:
         before: the values of the factual contexts.
@@ -51,20 +54,37 @@ def with_typical(e: Explanation, model: GenerativeModel, known: Tensor | None) -
     if usual is None:
         return e
     before, after = (_percentile(_errors(model, x), usual) for x in (e.x0, e.x))
-    typical = Typical(before, torch.where(e.valid.cpu(), after, torch.nan))
+    return _told(
+        e,
+        Typical(before, torch.where(e.valid.cpu(), after, torch.nan)),
+        "; mind that the context itself is unlike those that the generative model knows: it is "
+        "reconstructed worse than {:.3g}% of them",
+    )
+
+
+def with_likeness(e: Explanation, known: Surroundings) -> Explanation:
+    """The explanation with `typical`, and with a word about contexts unlike the known ones.
+
+    Arguments:
+        e: whose answers had to be like known contexts.
+        known: these.
+    """
+    before, after = known.percentile(e.x0), known.percentile(e.x)
+    return _told(
+        e,
+        Typical(before, torch.where(e.valid.cpu(), after, torch.nan)),
+        "; mind that the context itself is unlike those that are known: its local outlier factor "
+        "is above that of {:.3g}% of them",
+    )
+
+
+def _told(e: Explanation, typical: Typical, unlike: str) -> Explanation:
+    """The explanation with how usual its contexts are, and a word where they are not."""
     messages = [
-        f"{text}{_words(float(p))}" for text, p in zip(e.message, before.tolist(), strict=True)
+        text + (unlike.format(p) if p >= UNLIKE else "")
+        for text, p in zip(e.message, typical.before.tolist(), strict=True)
     ]
     return replace(e, typical=typical, message=tuple(messages))
-
-
-def _words(percentile: float) -> str:
-    if not percentile >= UNLIKE:
-        return ""
-    return (
-        "; mind that the context itself is unlike those that the generative model knows: it is "
-        f"reconstructed worse than {percentile:.3g}% of them"
-    )
 
 
 def _usual(model: Any, known: Tensor | None) -> Tensor | None:

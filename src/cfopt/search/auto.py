@@ -13,6 +13,7 @@ from cfopt.engine.progress import Progress
 from cfopt.engine.task import Task
 from cfopt.exact.relu import layer_sizes
 from cfopt.question.quantifier import Quantifier
+from cfopt.search.anywhere import Anywhere, anywhere
 from cfopt.search.base import Search
 from cfopt.search.certify import Certify
 from cfopt.search.closed_form import ClosedForm
@@ -52,7 +53,9 @@ class Auto(Search):
     Contexts that are too large for the sequential search, such as images: tangents in its place.
     Among codes: the sequential search alone, since MDMM seldom finds what it does not. Predictors
     without a gradient: what is exact, then a search that looks at many points. Where answers have
-    to stand up to something, what is exact, then all this in several scenarios at once.
+    to stand up to something, what is exact, then all this in several scenarios at once. Where
+    answers must be like known contexts, the first of all these among any contexts; then, for rows
+    whose answer is strange, the search that looks at many points.
 
     Arguments:
         cutting_plane, enumeration, wishes, unlisted_wishes, trees: the exact searches, with
@@ -61,6 +64,7 @@ class Auto(Search):
     """
 
     heeds_variation: ClassVar[bool] = True
+    heeds_surroundings: ClassVar[bool] = True
     cutting_plane: CuttingPlane = field(default_factory=CuttingPlane)
     enumeration: Enumeration = field(default_factory=Enumeration)
     wishes: Wishes = field(default_factory=Wishes)
@@ -90,6 +94,11 @@ class Auto(Search):
 
     def _plan(self, task: Task) -> Fallback:
         """The same, whether searches count changes or not."""
+        if task.space.surroundings is not None:
+            first = self._plan(anywhere(task)).searches[0]
+            if first is self.derivative_free:
+                return Fallback((first,))
+            return Fallback((Anywhere(with_few_changes(first, task)), self.derivative_free))
         among_codes = task.space.latent is not None
         exact = (
             ClosedForm(),

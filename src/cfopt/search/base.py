@@ -26,6 +26,8 @@ class Search(ABC):
     counts_changes: ClassVar[bool] = False
     #: Whether it heeds `task.variation`, what answers have to stand up to.
     heeds_variation: ClassVar[bool] = False
+    #: Whether it keeps to `task.space.surroundings`, the known contexts that answers must be like.
+    heeds_surroundings: ClassVar[bool] = False
     #: Whether answers of other searches would be of another kind, so that none of them stands in.
     stands_alone: ClassVar[bool] = False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -49,7 +50,8 @@ class DerivativeFree(Search):
     smaller. Affine models of the costs, fitted to points around the best one, are explained
     exactly, and their answers tried. Valid points are pulled towards the factual one, altogether
     and feature by feature. From the best of them random moves follow, each to a point that would be
-    nearer; what is found is pulled home again. The candidates of all rows are predicted in one
+    nearer; what is found is pulled home again. Where contexts must be like known ones, what is
+    missing in that adds to the miss. The candidates of all rows are predicted in one
     call, and solved in one.
 
     Arguments:
@@ -59,6 +61,7 @@ class DerivativeFree(Search):
 
     evaluations: int = 3000
     seed: int = 0
+    heeds_surroundings: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_whole(self, evaluations=1, seed=0)

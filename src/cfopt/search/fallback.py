@@ -31,6 +31,7 @@ class Fallback(Search):
     """
 
     heeds_variation: ClassVar[bool] = True
+    heeds_surroundings: ClassVar[bool] = True  # it verifies what the searches find
     searches: tuple[Search, ...]
 
     def knowing(self, reference: Tensor) -> Search:

@@ -128,6 +128,7 @@ class Landscape:
         size = (seen.prices * seen.direction).abs().sum(1).double()
         tiny = torch.finfo(torch.float64).tiny
         miss = (seen.h.double() / size.clamp(min=tiny)).clamp(min=tiny)
+        miss = miss + seen.strange
         miss = torch.where(seen.holds, 0.0, torch.where(seen.allowed, miss, torch.inf))
         if seen.failures:
             miss[list(seen.failures)] = torch.inf

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from numbers import Integral, Real
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -51,7 +52,9 @@ class MDMM(Search):
     with `g = h + s^2`. The slack s starts at `sqrt(max(0, -h))`, so that it is 0 and stays 0
     unless the criterion holds at the start; absolute explanations need none.
 
-    The loss is the proximity; where codes are searched, with their plausibility.
+    The loss is the proximity; where codes are searched, with their plausibility. Where contexts
+    must be like known ones, what is missing in that, `e >= 0`, has a multiplier of its own, `mu`:
+    E has the terms `mu e + rho/2 e^2`, and `mu <- mu + gamma e`.
 
     One step is one forward and one backward pass and, unless the criterion does without, one
     batched solve for all rows still running; finished rows leave the batch. Where contexts are
@@ -75,6 +78,7 @@ class MDMM(Search):
     improvement: float = 0.9
     counting: Counting = Counting.VALID_STEPS
     trace: bool = False
+    heeds_surroundings: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for name in ("step", "damping", "max_steps", "patience", "improvement"):
@@ -128,6 +132,7 @@ class _Run:
         # and with it the search a hair away from the boundary. (Apple's GPUs have no float64.)
         precise = torch.float64 if device.type != "mps" else dtype
         self.multiplier = torch.zeros(count, device=device, dtype=precise)
+        self.pressure = torch.zeros(count, device=device, dtype=dtype)  # mu
         self.slack: Tensor | None = None
         self.idle = torch.zeros(count, device=device, dtype=torch.long)
         self.best = Incumbents(self.x, dtype)
@@ -157,6 +162,11 @@ class _Run:
             self.history.append(torch.stack([loss, h, self.multiplier.to(h)], dim=1)[None])
         weight = (self.multiplier + settings.damping * g).to(h.dtype)
         slope = task.space.gradient(point, x, pull, prices, weight[:, None] * direction)
+        if (known := task.space.surroundings) is not None:
+            strange, way = known.excess_and_gradient(x)
+            push = self.pressure + settings.damping * strange
+            slope = slope + push.view(-1, *[1] * (way.ndim - 1)) * way
+            self.pressure = torch.add(self.pressure, strange, alpha=settings.step)
         self.x = torch.sub(point.detach(), slope, alpha=settings.step)
         if task.space.domain is not None and task.space.latent is None:
             self.x = project(task.space.domain, self.x)
@@ -169,14 +179,14 @@ class _Run:
         self, point: Tensor, x: Tensor, h: Tensor, holds: Tensor, loss: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The point that could be an answer, with what is known of it."""
-        task = self.task
-        if task.space.domain is None:
+        space = self.task.space
+        if space.domain is None and space.surroundings is None:
             return point, h, holds, loss
-        if self.looks > 1:
-            point = x = task.space.domain.round(x)
-            seen = task.look(x)
+        if space.domain is not None and self.looks > 1:
+            point = x = space.domain.round(x)
+            seen = self.task.look(x)
             h, holds, loss = seen.h, seen.holds, seen.loss
-        allowed = task.space.domain.allows(x)
+        allowed = space.allows(x) & (space.strangeness(x) == 0)
         return point, torch.where(allowed, h, torch.inf), holds & allowed, loss
 
     def _remember(self, x: Tensor, h: Tensor, holds: Tensor, loss: Tensor) -> None:
@@ -222,7 +232,7 @@ class _Run:
         if history is not None:
             self.history = [history[:, kept]]
         self.task = self.task[kept]
-        for name in ("rows", "x", "multiplier", "idle", "best", "last_improvement"):
+        for name in ("rows", "x", "multiplier", "pressure", "idle", "best", "last_improvement"):
             setattr(self, name, getattr(self, name)[kept])
         self.slack = None if self.slack is None else self.slack[kept]
         return points

@@ -107,6 +107,9 @@ class JudgedReferences:
         if task.space.domain is not None:
             domain = task.space.domain[torch.zeros_like(part)]
             miss = torch.where(domain.allows(self.contexts[part]), miss, torch.inf)
+        if task.space.surroundings is not None:
+            strange = task.space.strangeness(self.contexts[part]) > 0
+            miss = miss.masked_fill(strange, torch.inf)
         miss[list(rival.failures)] = torch.inf
         return miss.double().nan_to_num(torch.inf)
 

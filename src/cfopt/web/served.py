@@ -234,7 +234,11 @@ def own(config: Path, trusted: bool, pixels: int) -> ServedPipeline:
         contexts,
         tuple(map(str, labels)),
         view,
-        naive=partial(ask, proximity=None if codes_only else asked.proximity),
+        naive=partial(
+            ask,
+            proximity=None if codes_only else asked.proximity,
+            plausibility=None if asked.generative is not None else asked.plausibility,
+        ),
         plausible=plausible,
         generative=asked.generative,
     )

@@ -14,13 +14,12 @@ from torch import Tensor
 
 from cfopt.errors import CfoptError, InputError
 from cfopt.explaining.explain import answer
+from cfopt.explaining.pose import to_try
 from cfopt.question import Question
 from cfopt.question.ball import Ball
 from cfopt.question.prices import Prices
 from cfopt.result.explanation import Explanation
 from cfopt.result.status import Status
-from cfopt.search import Auto
-from cfopt.search.dry_run import DryRun
 from cfopt.web.familiar import unlike
 from cfopt.web.pictures import Canvas
 from cfopt.web.presenter import News, Tell, decided, explained
@@ -84,9 +83,8 @@ class Work:
         """
         served = self._served(asked.pipeline)
         question = self._question(served, asked)
-        # To start from known contexts is a search of its own.
-        trial = replace(question, search=DryRun(question.search or Auto()), reference=None)
-        tried = answer(self._read(served, asked.context)[None], served.pipeline, trial)
+        context = self._read(served, asked.context)[None]
+        tried = answer(context, served.pipeline, to_try(question))
         if tried.status[0] is Status.REJECTED:
             decided(served, tried.x0[0])  # a failing solver is not the request's fault
             raise InputError(tried.message[0][:1].upper() + tried.message[0][1:] + ".")

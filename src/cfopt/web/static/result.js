@@ -160,7 +160,7 @@ const MEASURES = [
   ["Distance", "how far the answer is from the context", (r) => number(r.distance, 3)],
   ["Regret before", "how much worse than the best the alternative is", (r) => percent(r.regret_before)],
   ["Regret after", "the same in the answer", (r) => (hopeless(r) ? "" : percent(r.regret_after))],
-  ["Plausible", "how typical its code is", (r) => r.rating ?? ""],
+  ["Plausible", "how usual it is", (r) => r.rating ?? ""],
   ["Steps", "steps of the search", (r) => r.steps.toLocaleString("en")],
   ["Time", "time that the search took", (r) => duration(r.seconds)],
 ];

@@ -8,7 +8,6 @@ from numbers import Real
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from cfopt._batch import ROWS, Batch
 from cfopt.errors import InputError
@@ -102,10 +101,9 @@ class Anchor(Batch):
         """
         change = ((decoded - self.decoded) / self.scale).square()
         if change.ndim == 4:
-            size = 2 * self.reach + 1
-            change = functional.avg_pool2d(
-                change.sum(1, keepdim=True), size, 1, self.reach, count_include_pad=False
-            )
+            # As two products with matrices, which take a fraction of the time of pooling.
+            down, across = (_averages(side, self.reach, change) for side in change.shape[2:])
+            change = down @ change.sum(1, keepdim=True) @ across.T
         return -torch.expm1(-change / self.tau)
 
     def restore(self, decoded: Tensor) -> Tensor:
@@ -113,3 +111,10 @@ class Anchor(Batch):
         # Written so that d0 becomes x0 to the last bit.
         details = self.origin - self.decoded
         return self.origin + (decoded - self.decoded) - self.lost(decoded) * details
+
+
+def _averages(side: int, reach: int, like: Tensor) -> Tensor:
+    """Weights of the pixels nearby, along one axis: `(side, side)`, each row with the sum 1."""
+    at = torch.arange(side, device=like.device)
+    near = ((at[:, None] - at).abs() <= reach).to(like)
+    return near / near.sum(1, keepdim=True)

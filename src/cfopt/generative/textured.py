@@ -18,6 +18,8 @@ _PLACE = 8
 _QUANTILES = 201
 #: Each pixel of a texture is seen alone, and learns so many times faster than shared weights.
 _GAIN = 10.0
+#: How many codes are decoded at once.
+_AT_ONCE = 4
 
 
 @registry.generative_models.register
@@ -124,12 +126,20 @@ class TexturedVAE(VAE):
     def decode(self, z: Tensor) -> Tensor:
         """The map of each code: `(B, n) -> (B, 3, H, W)`."""
         self.check_codes(z)
+        # A few at a time: hidden layers have the size of many maps, and should stay in the cache.
+        return torch.cat([self._decode(part) for part in torch.split(z, _AT_ONCE)])
+
+    def _decode(self, z: Tensor) -> Tensor:
         layers = cast(nn.ModuleDict, self.decoder)
         fields = layers["fields"](z.reshape(-1, *self.grid))
         smooth = self.interpolate_rows.T @ (fields @ self.interpolate_cols)
         shares, lights = layers["pixels"](smooth).chunk(2, dim=1)
         weights = shares.softmax(1) * lights.sigmoid()
-        x: Tensor = (weights[:, :, None] * (_GAIN * self.texture).sigmoid()).sum(1)
+        textures = (_GAIN * self.texture).sigmoid()
+        # One after the other, in the processor's cache, rather than all products at once.
+        x = weights[:, :1] * textures[0]
+        for k in range(1, self.textures):
+            x = torch.addcmul(x, weights[:, k : k + 1], textures[k])
         return x
 
     def misfit(self, x: Tensor, decoded: Tensor) -> Tensor:

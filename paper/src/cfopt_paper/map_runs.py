@@ -79,6 +79,8 @@ class MapRun(Job):
         alpha, latents: those of the VAE.
         plausibility: "sphere" or "log-likelihood".
         beta: its weight.
+        generator: "VAE", or "shipped" for the model of maps that comes with the package, which is
+            sharp, anchored and has a flow for its prior; it has no alpha.
         first, count: the first task, and the number of tasks.
     """
 
@@ -87,6 +89,7 @@ class MapRun(Job):
     latents: int = LATENTS
     plausibility: str = "sphere"
     beta: float = BETA
+    generator: str = "VAE"
     first: int = 0
     count: int = _TASKS
 
@@ -94,6 +97,7 @@ class MapRun(Job):
     def name(self) -> str:
         """The name states all arguments."""
         model = f"alpha-{self.alpha:g}-latents-{self.latents}"
+        model = model if self.generator == "VAE" else self.generator
         how = f"{self.plausibility}-{self.beta:g}-{self.search}"
         return f"map-{model}-{how}-tasks-{self.first}-{self.first + self.count}".lower()
 
@@ -107,7 +111,8 @@ class MapRun(Job):
 
     def needs(self) -> tuple[Job, ...]:
         """The VAE of the search, and the one that judges."""
-        return (TrainVAE(self.alpha, self.latents), TrainVAE())
+        own = (TrainVAE(self.alpha, self.latents),) if self.generator == "VAE" else ()
+        return (*own, TrainVAE())
 
     def seconds(self, study: Study) -> float:
         """The time grows with the number of tasks, and of steps where these are limited."""
@@ -123,7 +128,7 @@ class MapRun(Job):
             slice(self.first, self.first + self.count),
             report,
             search=map_search(study, self.search),
-            generative=TrainVAE(self.alpha, self.latents).load(study),
+            generative=self._generative(study),
             plausibility=penalty[self.plausibility](self.beta),
         )
         about = {
@@ -132,8 +137,14 @@ class MapRun(Job):
             "latents": self.latents,
             "plausibility": self.plausibility,
             "beta": self.beta,
+            "generator": self.generator,
         }
         return pd.DataFrame({**about, **table})
+
+    def _generative(self, study: Study) -> cfopt.GenerativeModel:
+        if self.generator == "VAE":
+            return TrainVAE(self.alpha, self.latents).load(study)
+        return study.remember("shipped", lambda: cfopt.load_terrain(maps=1).generative)
 
 
 @dataclass(frozen=True)

@@ -366,6 +366,12 @@ def reproduce(
         int | None,
         typer.Option(metavar="N", help="Explanations at each point (default: the scale's own)."),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Processes that share the work (default: one for each core)."
+        ),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Reproduce the paper's figures: tables, pictures with the paper's values, and settings.
@@ -379,7 +385,8 @@ def reproduce(
 
         from cfopt.app.study import find_study
 
-        find_study()(names or [], scale, out, seed, data, tasks, Console())
+        most = workers or os.cpu_count() or 1
+        find_study()(names or [], scale, out, seed, data, tasks, most, Console())
 
 
 def main() -> None:

@@ -24,11 +24,11 @@ import cfopt
 from cfopt.errors import InputError
 from cfopt.fleet import Answers, explain_dataset, finish, run
 from cfopt.fleet import part as parts
-from cfopt.fleet.lock import locked
 from cfopt.fleet.work import Work
 from cfopt.problems import MILP, GridShortestPath
 from cfopt.report.tally import Tally
 from cfopt.result.json_lines import from_lines, to_lines
+from cfopt.running.lock import locked
 from cfopt.storage import rows as reading
 from cfopt.storage.rows import open_rows
 
@@ -244,7 +244,7 @@ def test_two_runs_on_one_folder_are_refused_and_a_killed_one_leaves_no_lock(
     found = answers(frame, grid, wish, tmp_path / "out")
     next(iter(found))
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom cfopt.fleet.lock import locked\n"
+        "import sys, time\nfrom pathlib import Path\nfrom cfopt.running.lock import locked\n"
         "shard = (1, 2) if sys.argv[2] == 'shard' else None\n"
         "with locked(Path(sys.argv[1]), shard):\n"
         "    print('held', flush=True)\n    time.sleep(600)\n"

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -37,8 +38,10 @@ from matplotlib.image import imread
 from rich.console import Console
 
 import cfopt
-from cfopt.errors import StorageError
+from cfopt.errors import CfoptError, InputError, StorageError
+from cfopt.running.lock import locked
 from cfopt.running.pace import Pace, duration
+from cfopt_paper.catalogue import experiments_named
 from cfopt_paper.job import in_order
 from cfopt_paper.paper import SOURCE
 from cfopt_paper.reproduce import reproduce
@@ -86,7 +89,7 @@ def test_tables_pictures_and_settings_are_complete(tmp_path: Path) -> None:
     assert about["written"].startswith("20")
     versions = {"cfopt", "python", "torch", "highspy", "cores", "commit"}
     assert versions <= about["written with"].keys()
-    assert not list(tmp_path.glob(".*"))
+    assert [path.name for path in tmp_path.glob(".*")] == [".lock"]
 
 
 def test_an_interrupted_reproduction_goes_on_with_what_is_done(tmp_path: Path) -> None:
@@ -195,7 +198,7 @@ def test_a_disk_that_fills_up_while_files_are_written_ends_it_at_once(
         reproduce([FIRST, ALONE], study, lines_console()[0])
     assert RUNS == ["model", "a", "b"]
     assert not list(tmp_path.glob("*.png"))
-    assert not list(tmp_path.glob(".*"))
+    assert [path.name for path in tmp_path.glob(".*")] == [".lock"]
 
 
 def test_a_job_that_meets_a_full_disk_itself_ends_it_at_once(tmp_path: Path) -> None:
@@ -301,3 +304,34 @@ def test_a_small_first_job_does_not_upset_the_forecast() -> None:
 
 def test_durations_are_stated_in_words() -> None:
     assert [duration(s) for s in (0.4, 99, 720, 11_100)] == ["0 s", "99 s", "12 min", "3 h 05 min"]
+
+
+def test_two_runs_on_one_folder_are_refused(tmp_path: Path) -> None:
+    study = Study(tmp_path, QUICK)
+    with locked(tmp_path), pytest.raises(InputError, match="another run"):
+        reproduce([FIRST], study, lines_console()[0])
+    assert RUNS == []
+    reproduce([FIRST], study, lines_console()[0])
+
+
+@pytest.mark.long
+def test_several_processes_find_what_one_finds(tmp_path: Path) -> None:
+    tiny = replace(QUICK, table_tasks=4, table_steps=60, table_training=0.03, grid_epsilons=(1.0,))
+    chosen = experiments_named(["grid-epsilon", "maps-region"])
+    tables = []
+    for workers in (1, 2):
+        study = Study(tmp_path / f"{workers}", tiny)
+        written = reproduce(chosen, study, lines_console()[0], workers)
+        assert len(written) == 10
+        tables.append(pd.read_csv(study.folder / "grid-epsilon.csv").drop(columns="seconds"))
+    pd.testing.assert_frame_equal(*tables)
+
+
+@pytest.mark.long
+def test_a_job_that_fails_in_another_process_stops_only_what_needs_it(tmp_path: Path) -> None:
+    # A grid of one place has a single path, so that there is nothing to explain.
+    study = Study(tmp_path / "study", replace(QUICK, grid_sizes=(1,)))
+    with pytest.raises(CfoptError, match="1 experiment could not be finished"):
+        reproduce(experiments_named(["grid-size", "maps-region"]), study, lines_console()[0], 2)
+    assert (study.folder / "maps-region.json").exists()
+    assert not (study.folder / "grid-size.json").exists()

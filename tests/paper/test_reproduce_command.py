@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[2]
 
 
 #: As the package declares it; tests do not rely on what is installed.
+#: What was replaced for a test is not in other processes.
+ALONE_HERE = ("--workers", "1")
 ENTRY = metadata.EntryPoint("paper", "cfopt_paper.command:reproduce_named", "cfopt.studies")
 
 
@@ -40,11 +42,21 @@ def _fakes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_fakes")
 def test_the_command_reproduces_what_is_named(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["reproduce", "alone", "first", "--scale", "quick"])
+    done = CliRunner().invoke(app, ["reproduce", "alone", "first", "--scale", "quick", *ALONE_HERE])
     assert done.exit_code == 0
     assert RUNS == ["model", "a", "b", "alone-1", "alone-2"]
     assert (tmp_path / "reproduction" / "quick" / "first.png").is_file()
-    arguments = ["reproduce", "all", "--scale", "quick", "--out", "here", "--seed", "5"]
+    arguments = [
+        "reproduce",
+        "all",
+        "--scale",
+        "quick",
+        "--out",
+        "here",
+        *ALONE_HERE,
+        "--seed",
+        "5",
+    ]
     assert CliRunner().invoke(app, arguments).exit_code == 0
     assert json.loads((tmp_path / "here" / "second.json").read_text())["seed"] == 5
     refused = CliRunner().invoke(app, [*arguments[:-1], "6"])
@@ -98,7 +110,7 @@ def test_mistakes_are_told_in_a_line_and_leave_no_folder(
 
 @pytest.mark.usefixtures("_fakes")
 def test_exit_codes_tell_how_the_command_ended() -> None:
-    arguments = ["reproduce", "first", "--scale", "quick"]
+    arguments = ["reproduce", "first", "--scale", "quick", *ALONE_HERE]
     EVENTS["b"] = raising(RuntimeError("out of luck"))
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 1

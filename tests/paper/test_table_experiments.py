@@ -18,10 +18,11 @@ from cfopt_paper.departures import AS_DRAWN, LISTS, Departures
 from cfopt_paper.job import in_order
 from cfopt_paper.scale import QUICK
 from cfopt_paper.study import Study
+from cfopt_paper.summary import SEEDS, between_seeds
 from cfopt_paper.table_experiments import TABLES
 from cfopt_paper.table_models import TrainTable, base_model, text_costs, text_data
 from cfopt_paper.table_runs import TableRun, table_tasks
-from cfopt_paper.table_sweeps import PROVED, RATIO, SHARED, beside
+from cfopt_paper.table_sweeps import PROVED, RATIO, SHARED, beside, seeded
 
 pytest.importorskip("pyepo")
 
@@ -176,6 +177,7 @@ def test_distances_are_compared_where_both_searches_have_an_answer() -> None:
         {
             "search": ["MDMM"] * 3 + ["default"] * 3,
             "size": 5,
+            "seed": 0,
             "task": [0, 1, 2, 2, 1, 0],
             "squared distance": [4.0, np.nan, 0.0, 0.0, 2.0, 1.0],
         }
@@ -183,6 +185,36 @@ def test_distances_are_compared_where_both_searches_have_an_answer() -> None:
     found = beside(rows, ("search", "size"))
     assert found[SHARED].fillna(-1).tolist() == [4, -1, 0, 0, -1, 1]
     assert found[RATIO].fillna(-1).tolist() == [2, -1, -1, -1, -1, -1]
+
+
+def test_each_seed_has_data_weights_and_tasks_of_its_own(study: Study) -> None:
+    first, second = seeded(base_model("grid"), replace_seeds(study, 2))
+    for model in (first, second):
+        study.do(model)
+    assert first.name != second.name
+    assert not torch.equal(first.data(study).contexts, second.data(study).contexts)
+    assert not torch.equal(table_tasks(study, first).x0, table_tasks(study, second).x0)
+    rows = _do(study, *(TableRun(model, "relative", "default") for model in (first, second)))
+    assert rows["seed"].unique().tolist() == [0, 1]
+
+
+def replace_seeds(study: Study, count: int) -> Study:
+    return Study(study.folder.parent / "seeds", replace(study.scale, table_seeds=count))
+
+
+def test_the_spread_of_seeds_is_that_of_their_means() -> None:
+    rows = pd.DataFrame(
+        {
+            "size": [1, 1, 1, 1, 2, 2],
+            "seed": [0, 0, 1, 1, 0, 1],
+            "steps": [1.0, 3.0, 10.0, np.nan, 5.0, np.nan],
+            "valid": [True, False, True, True, False, False],
+        }
+    )
+    found = between_seeds(rows, ("size",), ("steps", "valid")).set_index(["size", "measure"])
+    assert found.loc[(1, "steps")].tolist() == [2, 10]
+    assert found.loc[(1, "valid")].tolist() == [0.5, 1]
+    assert found.loc[(2, "steps")].tolist() == [5, 5]
 
 
 def test_the_summary_counts_what_is_proved_infeasible(tmp_path: Path) -> None:
@@ -197,7 +229,7 @@ def test_the_summary_counts_what_is_proved_infeasible(tmp_path: Path) -> None:
     assert of["default", "absolute"] == ours["proved infeasible"].sum() > 0
     assert of["MDMM", "absolute"] == 0
     assert set(summary["measure"]) == {*experiment.values, PROVED}
-    counted = ["measure", "tasks", "count", "mean", "low", "high"]
+    counted = ["measure", "tasks", "count", "mean", "low", "high", *SEEDS]
     assert list(summary.columns) == [*experiment.keys, *counted]
     (figure,) = experiment.draw(study, rows, summary).values()
     answers = figure.axes[1]

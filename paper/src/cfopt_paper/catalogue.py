@@ -9,8 +9,10 @@ from cfopt.names import nearest
 from cfopt_paper.departures import Departures
 from cfopt_paper.experiment import Experiment
 from cfopt_paper.map_alpha import AlphaLoss, AlphaRegret
+from cfopt_paper.map_architecture import Architecture
 from cfopt_paper.map_beta import BetaDecision, BetaLoss, BetaReconstruction
 from cfopt_paper.map_boxes import Boxes
+from cfopt_paper.map_generators import Generators
 from cfopt_paper.map_latents import Latents
 from cfopt_paper.map_pictures import Adversarial, Galleries
 from cfopt_paper.map_sphere import Mass, Region
@@ -30,6 +32,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         Galleries(),
         Adversarial(),
         Latents(),
+        Generators(),
+        Architecture(),
         *TABLES,
         Departures(),
     )

@@ -12,6 +12,7 @@ from matplotlib.ticker import LogFormatter
 
 from cfopt.drawing.mpl import DASHED, INK, QUIET, chart
 from cfopt.plots.style import ALTERNATIVE, FACTUAL, OBSTACLES, canvas
+from cfopt_paper.summary import SEEDS
 
 #: One colour for each search, everywhere.
 MDMM, DEFAULT, PAPER = FACTUAL, ALTERNATIVE, QUIET
@@ -60,10 +61,11 @@ class Sweep:
         self._curves = 0
 
     def curve(self, summary: pd.DataFrame, by: str, label: str, colour: str) -> None:
-        """Means with their 95% band.
+        """Means with their 95% band and, where there are several seeds, a line between their means.
 
         Arguments:
-            summary: the points of one curve, with `mean`, `low` and `high`.
+            summary: the points of one curve, with `mean`, `low` and `high`, and the means of the
+                lowest and the highest seed if there are several.
             by: the column of the setting.
             label: the entry in the legend.
             colour: the colour of line and band.
@@ -76,6 +78,9 @@ class Sweep:
         self.axes.fill_between(
             x, points["low"], points["high"], color=colour, alpha=0.15, linewidth=0
         )
+        if set(SEEDS) <= set(points.columns):
+            ends = (points[name] for name in SEEDS)
+            self.axes.vlines(x, *ends, color=colour, linewidth=1.0, alpha=0.7)
 
     def paper(self, values: pd.DataFrame, label: str = "paper", colour: str = PAPER) -> None:
         """What the paper's figure shows: `x` and `value`."""

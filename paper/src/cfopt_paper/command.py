@@ -20,6 +20,7 @@ def reproduce_named(
     seed: int,
     data: Path | None,
     tasks: int | None,
+    workers: int,
     console: Console,
 ) -> None:
     """Reproduce some experiments, or list all of them if none is named.
@@ -31,13 +32,14 @@ def reproduce_named(
         seed: the seed of data, models and tasks.
         data: the folder of the published Warcraft maps; generated maps by default.
         tasks: the number of explanations at each point, in place of the scale's own.
+        workers: the number of processes, each with one thread.
         console: where to print.
     """
     # All names first: a mistake leaves no folder behind.
     chosen, size = experiments_named(names), scale_named(scale, tasks)
     if chosen:
         folder = Path("reproduction", size.name) if out is None else out
-        reproduce(chosen, Study(folder, size, seed, data), console)
+        reproduce(chosen, Study(folder, size, seed, data), console, workers)
         return
     width = max(map(len, EXPERIMENTS))
     for name, experiment in EXPERIMENTS.items():

@@ -13,7 +13,7 @@ from cfopt import metrics
 from cfopt_paper.charts import DEFAULT, MDMM, SEARCH_COLOURS, SearchCharts, Sweep, panels, ticks
 from cfopt_paper.experiment import Experiment
 from cfopt_paper.job import Job, Report
-from cfopt_paper.map_models import LATENTS, TrainVAE, map_data, map_pipeline
+from cfopt_paper.map_models import TrainVAE, map_data, map_pipeline
 from cfopt_paper.map_runs import map_runs
 from cfopt_paper.paper import paper_values
 from cfopt_paper.study import Study
@@ -28,20 +28,19 @@ class Reconstruct(Job):
     """What is left of the test maps after a VAE.
 
     Arguments:
-        alpha, latents: those of the VAE.
+        vae: the VAE.
     """
 
-    alpha: float
-    latents: int = LATENTS
+    vae: TrainVAE
 
     @property
     def name(self) -> str:
         """The name states the settings of the VAE."""
-        return f"reconstruction-alpha-{self.alpha:g}-latents-{self.latents}"
+        return f"reconstruction-{self.vae.name}"
 
     def needs(self) -> tuple[Job, ...]:
         """The VAE."""
-        return (TrainVAE(self.alpha, self.latents),)
+        return (self.vae,)
 
     def seconds(self, study: Study) -> float:
         """The time grows with the number of maps."""
@@ -51,14 +50,15 @@ class Reconstruct(Job):
     def run(self, study: Study, report: Report) -> pd.DataFrame:
         """The paper's three metrics, for each map."""
         tests, pipeline = map_data(study).tests, map_pipeline(study)
-        vae, x = TrainVAE(self.alpha, self.latents).load(study), tests.contexts()
+        vae, x = self.vae.load(study), tests.contexts()
         rebuilt = torch.cat([vae(batch) for batch in torch.split(x, 250)])
         found = {
             "regret, true costs, %": 100 * pipeline.regret(rebuilt, tests.paths),
             "regret, predicted costs, %": 100 * metrics.decision_focused_error(x, pipeline, vae),
             _ERROR: metrics.reconstruction_error(x, vae),
         }
-        about = {"alpha": self.alpha, "latents": self.latents, "task": range(len(x))}
+        settings = {"alpha": self.vae.alpha, "latents": self.vae.latents}
+        about = {**settings, "task": range(len(x))}
         return pd.DataFrame({**about, **{name: value.tolist() for name, value in found.items()}})
 
 
@@ -72,7 +72,7 @@ class AlphaRegret(Experiment):
 
     def jobs(self, study: Study) -> Sequence[Job]:
         """One VAE for each alpha."""
-        return [Reconstruct(alpha) for alpha in study.scale.alphas]
+        return [Reconstruct(TrainVAE(alpha)) for alpha in study.scale.alphas]
 
     def draw(self, study: Study, rows: pd.DataFrame, summary: pd.DataFrame) -> dict[str, Figure]:
         """Regrets on the left, the error on the right."""

@@ -10,13 +10,17 @@ import pandas as pd
 from cfopt_paper.claims import Check, Claim, below, decided, deciding, listed
 from cfopt_paper.findings import Findings
 from cfopt_paper.map_alpha import AlphaLoss, AlphaRegret
+from cfopt_paper.map_architecture import EXCESS, Architecture
 from cfopt_paper.map_beta import BetaDecision, BetaLoss, BetaReconstruction
 from cfopt_paper.map_boxes import ADVANTAGE, Boxes
+from cfopt_paper.map_generators import Generators
 from cfopt_paper.map_latents import Latents
 from cfopt_paper.map_sphere import PAPER_ETA, Mass, Region
 
 _PREDICTED, _TRUE = "regret, predicted costs, %", "regret, true costs, %"
 _ERROR, _DECISION = "squared reconstruction error", "decision-focused error, %"
+#: How far, in points, masses may be apart that count as alike.
+_ALIKE = 5.0
 #: Above this ratio a quantity is said to depend on a setting.
 _MUCH = 1.5
 
@@ -140,7 +144,7 @@ def _mass(found: Findings) -> Iterator[Claim]:
         "within 0.6 points of the prior for every kappa",
         f"sampled codes within {100 * sampled:.1f} points, mean codes within {100 * means:.1f}; "
         f"{active} of 64 latents are active, the mean norm of mean codes is {norm:.2f}",
-        decided(sampled < 0.05),
+        decided(100 * sampled < _ALIKE),
     )
 
 
@@ -170,6 +174,53 @@ def _latents(found: Findings) -> Iterator[Claim]:
     )
 
 
+def _generators(found: Findings) -> Iterator[Claim]:
+    for measure, paper in (
+        ("reconstruction error", "48 at beta = 0, 40 at 10"),
+        (_DECISION, "7.6% at beta = 0, 5.3% at 10"),
+    ):
+        change = found.difference(measure, "beta", 0.0, 10.0, generator="shipped")
+        curve = found.curve(measure, "beta", generator="shipped")["mean"]
+        yield Claim(
+            found.name,
+            f"With the shipped model, too, the {measure.removesuffix(', %')} falls with the weight "
+            "of the sphere",
+            paper,
+            f"{listed(curve)}; from 0 to 10 it changes by {change}{deciding(change)}",
+            below(change),
+        )
+    gain = found.estimate(ADVANTAGE, generator="shipped", beta=10.0)
+    yield Claim(
+        found.name,
+        "With the shipped model, too, the decision-focused error tells naive from plausible "
+        "explanations better than the reconstruction error",
+        "medians 62% and 5%, against 0.003 and 0.0015 a pixel",
+        f"the areas under the curve differ by {gain}{deciding(gain)}",
+        below(gain.negative),
+    )
+
+
+def _architecture(found: Findings) -> Iterator[Claim]:
+    paper = {"architecture": "convolutional"}
+    error = found.curve(_ERROR, "alpha", **paper)["mean"]
+    change = found.difference(_ERROR, "alpha", 0.0, 2.0, **paper)
+    yield Claim(
+        found.name,
+        "With the paper's architecture, the reconstruction error is lower at alpha = 2 than at 0",
+        "106 at 0, 96 at 2",
+        f"{listed(error)}; from 0 to 2 it changes by {change}{deciding(change)}",
+        below(change),
+    )
+    excess = found.estimate(EXCESS, alpha=2.0, **paper).mean
+    yield Claim(
+        found.name,
+        "With the paper's architecture, encoded data lie about the sphere as the prior does",
+        "within 0.6 points of the prior for every kappa",
+        f"sampled codes within {excess:.1f} points",
+        decided(excess < _ALIKE, excess),
+    )
+
+
 def _counts(values: pd.Series[float]) -> str:
     return ", ".join(f"{int(value)}" for value in values)
 
@@ -184,4 +235,6 @@ CHECKS: dict[str, Check] = {
     Mass.name: _mass,
     Region.name: _region,
     Latents.name: _latents,
+    Generators.name: _generators,
+    Architecture.name: _architecture,
 }

@@ -11,7 +11,7 @@ from cfopt_paper.charts import DEFAULT, MDMM, Sweep, panels
 from cfopt_paper.experiment import Experiment
 from cfopt_paper.job import Job
 from cfopt_paper.map_alpha import Reconstruct
-from cfopt_paper.map_models import ALPHA
+from cfopt_paper.map_models import TrainVAE
 from cfopt_paper.map_runs import map_runs
 from cfopt_paper.study import Study
 
@@ -29,7 +29,7 @@ class Latents(Experiment):
     def jobs(self, study: Study) -> Sequence[Job]:
         """Reconstruction of the test maps, and both searches, for each size."""
         sizes = study.scale.latents
-        rebuilt = [Reconstruct(ALPHA, latents) for latents in sizes]
+        rebuilt = [Reconstruct(TrainVAE(latents=latents)) for latents in sizes]
         runs = [
             run
             for search in ("MDMM", "default")

@@ -132,15 +132,18 @@ class TrainVAE(Job):
     Arguments:
         alpha: the weight of costs.
         latents: the size of a code.
+        as_in_the_paper: whether it has the paper's architecture, whatever the study's others have.
     """
 
     alpha: float = ALPHA
     latents: int = LATENTS
+    as_in_the_paper: bool = False
 
     @property
     def name(self) -> str:
-        """The name states alpha and the code size."""
-        return f"vae-alpha-{self.alpha:g}-latents-{self.latents}"
+        """The name states alpha, the code size, and an architecture of its own."""
+        other = "-convolutional" if self.as_in_the_paper else ""
+        return f"vae-alpha-{self.alpha:g}-latents-{self.latents}{other}"
 
     def needs(self) -> tuple[Job, ...]:
         """The predictor, whose costs are to be kept."""
@@ -151,7 +154,7 @@ class TrainVAE(Job):
         scale = study.scale
         if self._shipped(study):
             return 0.1
-        return 1 + scale.epochs * scale.training_maps / _SPEED[scale.paper_models]
+        return 1 + scale.epochs * scale.training_maps / _SPEED[self._large(study)]
 
     def run(self, study: Study, report: Report) -> pd.DataFrame:
         """Train, save the best weights, and report the losses of each epoch."""
@@ -163,7 +166,7 @@ class TrainVAE(Job):
         data, epochs = map_data(study), study.scale.epochs
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(study.seed)
-            vae = self._new(data.training, study.scale.paper_models)
+            vae = self._new(data.training, self._large(study))
 
         def watch(progress: Batch | Epoch) -> None:
             if isinstance(progress, Batch):
@@ -190,11 +193,15 @@ class TrainVAE(Job):
     def _shipped(self, study: Study) -> bool:
         """Whether this very VAE comes with the package."""
         ours = study.scale.shipped_models and study.data is None and study.seed == 0
-        return ours and self.latents == LATENTS and self.alpha in VAES
+        usual = self.latents == LATENTS and not self.as_in_the_paper
+        return ours and usual and self.alpha in VAES
 
-    def _new(self, maps: Maps, as_in_the_paper: bool) -> VAE:
+    def _large(self, study: Study) -> bool:
+        return self.as_in_the_paper or study.scale.paper_models
+
+    def _new(self, maps: Maps, large: bool) -> VAE:
         height, width = maps.images.shape[2:]
-        if as_in_the_paper:
+        if large:
             return ConvolutionalVAE(self.latents, height, width)
         return CompactVAE(self.latents, maps.rows, maps.cols, height // maps.rows)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -29,16 +29,22 @@ PAPER_ETA = 1e-16
 
 @dataclass(frozen=True)
 class EncodedMass(Job):
-    """How much of the training data the alpha = 2 VAE encodes near the sphere."""
+    """How much of the training data a VAE encodes near the sphere.
+
+    Arguments:
+        vae: the VAE; by default that of alpha = 2.
+    """
+
+    vae: TrainVAE = field(default_factory=TrainVAE)
 
     @property
     def name(self) -> str:
-        """A study has only one such job."""
-        return "encoded-mass"
+        """The name states the settings of the VAE."""
+        return f"encoded-mass-{self.vae.name}"
 
     def needs(self) -> tuple[Job, ...]:
         """The VAE."""
-        return (TrainVAE(),)
+        return (self.vae,)
 
     def seconds(self, study: Study) -> float:
         """The time grows with the number of maps."""
@@ -47,7 +53,7 @@ class EncodedMass(Job):
     @torch.no_grad()
     def run(self, study: Study, report: Report) -> pd.DataFrame:
         """Encode the training maps, and count those near the sphere."""
-        vae, images = TrainVAE().load(study), map_data(study).training.images
+        vae, images = self.vae.load(study), map_data(study).training.images
         codes = [vae.distribution(batch.float() / 255) for batch in torch.split(images, 500)]
         means = torch.cat([code.mean for code in codes])
         table = encoded_mass(means, torch.cat([code.log_variance for code in codes]), KAPPAS)

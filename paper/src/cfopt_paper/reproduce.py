@@ -5,13 +5,17 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from rich.console import Console
 
 from cfopt.errors import CfoptError, StorageError
+from cfopt.running.lock import locked
 from cfopt.running.pace import Display, Pace, duration
 from cfopt_paper.checks import write_claims
+from cfopt_paper.crew import crew, do_job
 from cfopt_paper.experiment import Experiment
 from cfopt_paper.job import Job, in_order
 from cfopt_paper.results import write_results
@@ -23,23 +27,33 @@ _TRUST = 0.05
 _BROKEN = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
 
 
-def reproduce(experiments: Sequence[Experiment], study: Study, console: Console) -> list[Path]:
+def reproduce(
+    experiments: Sequence[Experiment], study: Study, console: Console, workers: int = 1
+) -> list[Path]:
     """Do the jobs of some experiments that are not done yet, and write the experiments' files.
 
     A job that fails stops only what depends on it: the others are done before CfoptError reports
     what could not be finished. A full disk ends the run at once, as StorageError. What is done is
-    kept in any case, and not done again.
+    kept in any case, and not done again. Meanwhile the folder is locked against other runs.
 
     Arguments:
         experiments: such as `experiments_named(["all"])`.
         study: scale, seed, and the folder for everything.
         console: where to show progress: a bar in a terminal, else a line for each job.
+        workers: the number of processes, each with one thread; 1 for this process alone.
     """
-    run = _Run(experiments, study, console)
+    with locked(study.folder):
+        return _reproduce(_Run(experiments, study, console), workers)
+
+
+def _reproduce(run: _Run, workers: int) -> list[Path]:
     try:
         with run.display:
-            run.go()
-        run.written += write_claims(study.folder)
+            if workers > 1 and len(run.to_do) > 1:
+                run.share(workers)
+            else:
+                run.go()
+        run.written += write_claims(run.study.folder)
     except KeyboardInterrupt:
         run.display.say(f"Stopped. {run.kept()}")
         raise
@@ -71,16 +85,53 @@ class _Run:
 
     def go(self) -> None:
         """Do the jobs in order, and write each experiment as soon as all of its jobs are done."""
-        before = len(self.all) - len(self.to_do)
-        if before:
-            self.display.say(f"{before} of {len(self.all)} jobs are already done.")
-        self._write()
+        self._begin()
         for job in self.to_do:
             if self._failed(in_order([job])) is not None:
                 self.pace.dropped(self.costs[job])
                 continue
             self._do(job)
             self._write()
+
+    def share(self, workers: int) -> None:
+        """The same in several processes, each job as soon as those that it needs are done."""
+        self._begin()
+        waiting, running = list(self.to_do), dict[Future[float], Job]()
+        with crew(self.study, workers) as pool:
+            while waiting or running:
+                for job in list(waiting):
+                    if self._failed(in_order([job])) is not None:
+                        waiting.remove(job)
+                        self.pace.dropped(self.costs[job])
+                    elif len(running) < workers and all(map(self.study.is_done, job.needs())):
+                        waiting.remove(job)
+                        running[pool.submit(do_job, job)] = job
+                        self.display.started(job.name)
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    self._end(running.pop(future), future)
+                self._write()
+
+    def _end(self, job: Job, future: Future[float]) -> None:
+        """Note how a job of another process ended."""
+        try:
+            seconds = future.result()
+        except BrokenProcessPool:
+            raise CfoptError(
+                f"A process ended while it worked on {job.name}, perhaps for lack of memory. Run "
+                "the same command again, with fewer --workers."
+            ) from None
+        except Exception as error:
+            self._fail(job, error)
+            self.pace.dropped(self.costs[job])
+            return
+        self.pace.finished(self.costs[job])
+        self.display.finished(job.name, seconds)
+
+    def _begin(self) -> None:
+        before = len(self.all) - len(self.to_do)
+        if before:
+            self.display.say(f"{before} of {len(self.all)} jobs are already done.")
+        self._write()
 
     def _do(self, job: Job) -> None:
         cost, start = self.costs[job], time.perf_counter()

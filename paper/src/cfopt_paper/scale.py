@@ -7,6 +7,10 @@ from dataclasses import dataclass, replace
 from cfopt.errors import InputError
 from cfopt.names import nearest
 
+#: Where claims about maps rest on small differences: with beta = 10, and with alpha = 0.
+DECISIVE_ALPHAS = (0.0, 0.5, 2.0)
+DECISIVE_BETAS = (0.0, 10.0)
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -19,11 +23,14 @@ class Scale:
         training_maps, validation_maps, test_maps: the numbers of maps.
         epochs: the most epochs of every VAE that is trained.
         alphas, betas, latents: the weights and code sizes that are compared.
-        map_tasks: the number of explanations at each of these points.
+        map_tasks: the number of explanations at the points on which claims rest that a small
+            sample leaves open: `DECISIVE_ALPHAS` and `DECISIVE_BETAS`.
+        other_map_tasks: the number of explanations at the other points.
         map_steps: the most steps K of MDMM on maps.
         gallery: the number of maps that a gallery shows.
         gallery_epsilons: the epsilons of the galleries.
-        table_tasks: the number of explanations at each point of grid and knapsack.
+        table_tasks: the number of explanations at each point of grid and knapsack, for each seed.
+        table_seeds: the number of seeds of data, predictors and tasks there.
         table_steps: the most steps K of MDMM there.
         table_training: the fraction of the paper's epochs to train predictors of tables for.
         grid_features, grid_sizes, knapsack_features, items, depths: the settings against
@@ -42,10 +49,12 @@ class Scale:
     betas: tuple[float, ...] = (0, 0.1, 0.3, 0.5, 1, 3, 5, 10, 30, 50, 100)
     latents: tuple[int, ...] = (16, 32, 64, 128, 256)
     map_tasks: int = 50
+    other_map_tasks: int = 50
     map_steps: int = 3000
     gallery: int = 4
     gallery_epsilons: tuple[float, ...] = (0.3, 0.5, 0.7, 1, 2)
     table_tasks: int = 100
+    table_seeds: int = 3
     table_steps: int = 6000
     table_training: float = 1.0
     grid_features: tuple[int, ...] = (10, 15, 20, 25, 30, 35, 40, 45, 50, 100)
@@ -67,8 +76,8 @@ STANDARD = Scale(
     alphas=(0, 0.2, 0.5, 2, 10),
     betas=(0, 1, 10, 100),
     latents=(16, 64, 256),
-    map_tasks=16,
-    table_tasks=50,
+    map_tasks=48,
+    other_map_tasks=16,
 )
 QUICK = Scale(
     "quick",
@@ -82,10 +91,12 @@ QUICK = Scale(
     betas=(0, 10),
     latents=(16, 64),
     map_tasks=2,
+    other_map_tasks=2,
     map_steps=40,
     gallery=1,
     gallery_epsilons=(0.3, 0.5, 0.7, 1, 2),
     table_tasks=6,
+    table_seeds=1,
     table_steps=400,
     table_training=0.1,
     grid_features=(10, 20),
@@ -116,4 +127,4 @@ def scale_named(name: str, tasks: int | None = None) -> Scale:
             f"A study of the {name} scale needs 1 to {scale.test_maps} tasks a point, one for each "
             f"test map; got {tasks}."
         )
-    return replace(scale, map_tasks=tasks, table_tasks=tasks)
+    return replace(scale, map_tasks=tasks, other_map_tasks=tasks, table_tasks=tasks)

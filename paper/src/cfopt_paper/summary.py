@@ -10,6 +10,9 @@ from scipy.stats import t
 
 from cfopt._typing import Array
 
+#: The lowest and the highest of the means of single seeds.
+SEEDS = ("lowest seed", "highest seed")
+
 
 def summarise(rows: pd.DataFrame, keys: Sequence[str], values: Sequence[str]) -> pd.DataFrame:
     """The mean of each value at each point, with Student's 95% interval of it.
@@ -40,6 +43,22 @@ def summarise(rows: pd.DataFrame, keys: Sequence[str], values: Sequence[str]) ->
                 }
             )
     return pd.DataFrame(found)
+
+
+def between_seeds(rows: pd.DataFrame, keys: Sequence[str], values: Sequence[str]) -> pd.DataFrame:
+    """The lowest and the highest of the means that single seeds have at each point.
+
+    Arguments:
+        rows: one for each task, with its seed.
+        keys, values: as for `summarise`.
+    """
+    columns = [*keys, "seed", *values]
+    long = rows[columns].melt([*keys, "seed"], var_name="measure", value_name="mean")
+    long["mean"] = long["mean"].astype(np.float64)
+    by = [*keys, "measure"]
+    means = long.groupby([*by, "seed"], sort=False, dropna=False)["mean"].mean()
+    ends = means.groupby(level=by, sort=False, dropna=False).agg(["min", "max"])
+    return ends.set_axis(list(SEEDS), axis=1).reset_index()
 
 
 def _interval(known: Array) -> tuple[float, float, float]:

@@ -133,7 +133,7 @@ def _epsilon(found: Findings, paper: str) -> Iterator[Claim]:
 def _growth(found: Findings, search: str) -> float:
     """The fraction of tasks whose distance is larger at an epsilon than at the one before."""
     rows = found.rows[found.rows["search"] == search]
-    distance = rows.pivot(index="task", columns="epsilon", values="squared distance")
+    distance = rows.pivot(index=["seed", "task"], columns="epsilon", values="squared distance")
     steps = distance.diff(axis=1).iloc[:, 1:].to_numpy()
     known = steps[~np.isnan(steps)]
     return float((known > 0).mean()) if len(known) else np.nan

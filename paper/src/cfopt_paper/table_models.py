@@ -31,7 +31,7 @@ TESTS = 1000
 _SEED = 135
 #: The fraction of the training points that says when to stop, where that is not set beforehand.
 _HELD_OUT = 0.2
-_PATIENCE = 5
+_PATIENCE = 10
 _DEGREE, _NOISE = 4, 0.5
 
 
@@ -43,7 +43,8 @@ class Recipe:
         features, size: the number of features, and the side of the grid or the number of items, at
             the point that its sweeps have in common.
         points, epochs, learning_rate: the settings of the training.
-        many_points, many_epochs: the same where networks are trained until they get no better.
+        many_points, many_epochs: the same where networks are trained until they get no better; so
+            many epochs are never needed.
         step: the step size gamma of MDMM.
         epsilon: the epsilon of the epsilon-explanations.
     """
@@ -60,8 +61,8 @@ class Recipe:
 
 
 RECIPES = {
-    "grid": Recipe(10, 5, 1000, 70, 3e-4, 10_000, 60, 0.1, 1.0),
-    "knapsack": Recipe(5, 16, 5000, 30, 1e-3, 5000, 60, 0.01, 0.1),
+    "grid": Recipe(10, 5, 1000, 70, 3e-4, 10_000, 400, 0.1, 1.0),
+    "knapsack": Recipe(5, 16, 5000, 30, 1e-3, 5000, 400, 0.01, 0.1),
 }
 
 
@@ -95,6 +96,7 @@ class TrainTable(Job):
         layers: the number of layers L.
         training: the loss, "MSE" or "SPO+".
         formula: the formula of the costs, "pyepo" or "text".
+        seed: which seed of the study, counted from its own: data, weights and tasks follow it.
         converged: whether it is trained on many points until the loss of held-out points stops
             falling, rather than for a given number of epochs.
     """
@@ -106,6 +108,7 @@ class TrainTable(Job):
     training: str = "MSE"
     formula: str = "pyepo"
     converged: bool = False
+    seed: int = 0
 
     @property
     def recipe(self) -> Recipe:
@@ -117,7 +120,8 @@ class TrainTable(Job):
         """The name states all arguments."""
         how = f"{self.training}-{self.formula}{'-converged' * self.converged}".replace("+", "-plus")
         shape = f"features-{self.features}-size-{self.size}-layers-{self.layers}"
-        return f"{self.kind}-{shape}-{how}".lower()
+        seed = f"-seed-{self.seed}" if self.seed else ""
+        return f"{self.kind}-{shape}-{how}{seed}".lower()
 
     def seconds(self, study: Study) -> float:
         """An estimate from the numbers of batches and of the solves of SPO+."""
@@ -135,8 +139,13 @@ class TrainTable(Job):
 
     def data(self, study: Study) -> TableData:
         """Its data, which predictors that differ only in their training share."""
-        about = (self.kind, self.features, self.size, self.formula, self._points)
-        return study.remember(f"table {about}", lambda: self._generate(_SEED + study.seed))
+        about = (self.kind, self.features, self.size, self.formula, self._points, self.seed)
+        seed = _SEED + self.seed_in(study)
+        return study.remember(f"table {about}", lambda: self._generate(seed))
+
+    def seed_in(self, study: Study) -> int:
+        """The seed of its data, weights and tasks."""
+        return study.seed + self.seed
 
     def _generate(self, seed: int) -> TableData:
         count = self._points + TESTS
@@ -151,7 +160,7 @@ class TrainTable(Job):
     def run(self, study: Study, report: Report) -> pd.DataFrame:
         """Train with Adam, and report the loss of each epoch."""
         data, epochs = self.data(study), self._epochs(study)
-        predictor = self._new(data.problem, study.seed)
+        predictor = self._new(data.problem, self.seed_in(study))
         contexts, costs = data.training
         stopping: dict[str, Any] = {}
         if self.converged:
@@ -170,7 +179,7 @@ class TrainTable(Job):
                 loss,
                 epochs=epochs,
                 learning_rate=self.recipe.learning_rate,
-                generator=torch.Generator().manual_seed(study.seed),
+                generator=torch.Generator().manual_seed(self.seed_in(study)),
                 on_epoch=lambda epoch, loss: report(epoch / epochs),
                 **stopping,
             )
@@ -187,7 +196,7 @@ class TrainTable(Job):
 
         def load() -> cfopt.Pipeline:
             problem = self.data(study).problem
-            predictor = self._new(problem, study.seed)
+            predictor = self._new(problem, self.seed_in(study))
             tensors, _ = weights.read(study.models / f"{self.name}.safetensors")
             predictor.load_state_dict(tensors)
             return cfopt.Pipeline(predictor.eval(), problem)

@@ -44,7 +44,8 @@ def table_tasks(study: Study, model: TrainTable) -> TableTasks:
 
 def _table_tasks(study: Study, model: TrainTable) -> TableTasks:
     contexts, costs = model.data(study).tests
-    order = torch.randperm(len(contexts), generator=torch.Generator().manual_seed(study.seed))
+    generator = torch.Generator().manual_seed(model.seed_in(study))
+    order = torch.randperm(len(contexts), generator=generator)
     pipeline = model.pipeline(study)
     x0 = contexts[order][: study.scale.table_tasks]
     optima = pipeline.problem.solve(costs[order])
@@ -148,6 +149,7 @@ class TableRun(Job):
                 "epsilon": self.epsilon,
                 "search": self.search,
                 "counting": str(self.counting),
+                "seed": model.seed_in(study),
                 "task": range(len(e)),
                 "status": [str(status) for status in e.status],
                 "valid": valid.tolist(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ from cfopt_paper.job import Job
 from cfopt_paper.paper import paper_values
 from cfopt_paper.scale import Scale
 from cfopt_paper.study import Study
+from cfopt_paper.summary import SEEDS, between_seeds
 from cfopt_paper.table_charts import TablePanel
 from cfopt_paper.table_models import TrainTable
 from cfopt_paper.table_runs import CRITERIA, SEARCHES, TableRun
@@ -70,17 +71,24 @@ class TableExperiment(Experiment):
         return beside(super().rows(study), self.keys)
 
     def summary(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Mean and 95% interval at each point, and how many tasks were proved infeasible.
+        """Mean and 95% interval at each point, the means of the lowest and of the highest seed.
 
-        Of ratios it is the geometric mean: otherwise a few answers next to x0 would decide it.
+        Of ratios it is the geometric mean: otherwise a few answers next to x0 would decide it. How
+        many tasks were proved infeasible is a number, of all seeds together.
         """
-        means = super().summary(rows.assign(**{RATIO: np.log(rows[RATIO])}))
-        columns = ["mean", "low", "high"]
+        logs = rows.assign(**{RATIO: np.log(rows[RATIO])})
+        means = (
+            super()
+            .summary(logs)
+            .merge(between_seeds(logs, self.keys, self.values), on=[*self.keys, "measure"])
+        )
+        columns = ["mean", "low", "high", *SEEDS]
         ratios = means["measure"] == RATIO
         means.loc[ratios, columns] = np.exp(means.loc[ratios, columns])
         proved = means[means["measure"] == "proved infeasible"].copy()
         number = (proved["mean"] * proved["tasks"]).round()
-        proved = proved.assign(measure=PROVED, mean=number, low=np.nan, high=np.nan)
+        unknown = dict.fromkeys(("low", "high", *SEEDS), np.nan)
+        proved = proved.assign(measure=PROVED, mean=number, **unknown)
         return pd.concat([means, proved], ignore_index=True)
 
     def panels(
@@ -101,6 +109,11 @@ class TableExperiment(Experiment):
         return figure, charts
 
 
+def seeded(model: TrainTable, study: Study) -> list[TrainTable]:
+    """A predictor for each seed of a study."""
+    return [replace(model, seed=seed) for seed in range(study.scale.table_seeds)]
+
+
 def beside(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """Add the columns SHARED and RATIO, the latter to the rows of MDMM.
 
@@ -108,7 +121,7 @@ def beside(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
         rows: the rows of both searches.
         keys: the columns that distinguish points, "search" among them.
     """
-    task = [*(key for key in keys if key != "search"), "task"]
+    task = [*(key for key in keys if key != "search"), "seed", "task"]
     both = rows.pivot(index=task, columns="search", values="squared distance")
     shared = both.notna().all(axis=1)
     # 0 / 0 where x0 explains already: neither is farther.
@@ -139,7 +152,8 @@ class TableSweep(TableExperiment):
         """Three criteria and two searches with each predictor."""
         return [
             TableRun(model, criterion, search)
-            for model in self.models(study.scale)
+            for one in self.models(study.scale)
+            for model in seeded(one, study)
             for criterion in CRITERIA
             for search in SEARCHES
         ]
@@ -192,7 +206,8 @@ class TableEpsilon(TableExperiment):
     def jobs(self, study: Study) -> Sequence[Job]:
         """Both searches with each epsilon."""
         return [
-            TableRun(self.model, "epsilon", search, epsilon)
+            TableRun(model, "epsilon", search, epsilon)
+            for model in seeded(self.model, study)
             for epsilon in self.epsilons(study.scale)
             for search in SEARCHES
         ]

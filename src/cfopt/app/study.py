@@ -13,14 +13,14 @@ from cfopt.errors import MissingExtraError
 #: Where a package says what `cfopt reproduce` calls, under this name.
 GROUP, NAME = "cfopt.studies", "paper"
 
-Study = Callable[[list[str], str, Path | None, int, Path | None, int | None, Console], None]
+Study = Callable[[list[str], str, Path | None, int, Path | None, int | None, int, Console], None]
 
 
 def find_study() -> Study:
     """The function that reproduces the paper; MissingExtraError if its package is not installed.
 
     It takes the names of experiments (none to list them), scale, folder, seed, data, the number of
-    tasks a point (None for the scale's own) and console.
+    tasks a point (None for the scale's own), the number of processes, and console.
     """
     for found in entry_points(group=GROUP, name=NAME):
         study: Study = found.load()

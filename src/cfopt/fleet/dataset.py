@@ -19,7 +19,6 @@ from cfopt.fleet.fingerprint import fingerprint, question_settings
 from cfopt.fleet.finish import read_checked
 from cfopt.fleet.finished import versions
 from cfopt.fleet.folder import RunFolder
-from cfopt.fleet.lock import locked
 from cfopt.fleet.part import keep_part
 from cfopt.fleet.run import KIND, Orders, room_for, run
 from cfopt.fleet.source import ContextSource
@@ -36,6 +35,7 @@ from cfopt.report.tally import Tally
 from cfopt.report.whole import lines
 from cfopt.result.explanation import Explanation
 from cfopt.running.folder import claim
+from cfopt.running.lock import locked
 from cfopt.running.threads import suited_threads
 from cfopt.search import Auto, Search
 from cfopt.storage.digests import digest_data, digest_json

@@ -15,11 +15,11 @@ from cfopt.fleet.engine import Engine, InThisProcess
 from cfopt.fleet.finish import finish
 from cfopt.fleet.finished import MANIFEST, SUCCESS
 from cfopt.fleet.folder import RunFolder
-from cfopt.fleet.lock import finishing, locked
 from cfopt.fleet.processes import Processes, find_lethal
 from cfopt.fleet.work import Recipe, Work
 from cfopt.names import counted
 from cfopt.running.folder import claim
+from cfopt.running.lock import finishing, locked
 from cfopt.running.pace import Display, Pace, duration
 from cfopt.running.threads import suited_threads
 from cfopt.storage.files import write_whole

@@ -77,5 +77,5 @@ def _take(file: IO[str], folder: Path, shared: bool) -> None:
         by = f" ({holder})" if holder and not shared else ""
         raise _TakenError(
             f"{folder} is being written by another run{by}. Wait until it ends, or pass another "
-            "folder with --out; `cfopt summarise` shows how far it is."
+            "folder with --out."
         ) from error

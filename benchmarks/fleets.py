@@ -28,6 +28,7 @@ from cfopt.exact.geometry import Master
 from cfopt.pipeline import Pipeline
 from cfopt.problems import MILP, Problem
 from cfopt.running.threads import of_torch
+from cfopt.search import tangents
 
 #: Rows of a full measurement; `--scale 0.1` takes a tenth of each.
 ROWS, MANY, FEW = 100_000, 1_000_000, 10_000
@@ -282,7 +283,12 @@ def _children(pid: int) -> list[int]:
 
 
 def inside_parts(rows: int = 256) -> list[dict[str, Any]]:
-    """Where the CPU time of parts goes: solver, predictor and master, and all else."""
+    """Where the CPU time of parts goes: solver, predictor and master, and all else.
+
+    The solver is `Problem.attempt`; the predictor its forward and backward passes; the master the
+    quadratic program over cuts or tangent planes, from which the next point comes, with the rows
+    that are added to it. What makes these rows, verification, and the check of proofs are all else.
+    """
     lines = []
     for name, build in _PIPELINES.items():
         contexts, pipeline, criterion, count = build(rows)
@@ -318,9 +324,11 @@ class _Clock:
             (Problem, "attempt", "solver"),
             (Pipeline, "predict", "predictor"),
             (Pipeline, "deployed", "predictor"),
+            (torch.autograd, "grad", "predictor"),
             (Master, "solve", "master"),
             (Master, "hurry", "master"),
             (Master, "add", "master"),
+            (tangents, "nearest_by_dual", "master"),
         ]
         before = [(owner, name, getattr(owner, name)) for owner, name, _ in places]
         for (owner, name, what), (_, _, call) in zip(places, before, strict=True):
@@ -351,12 +359,12 @@ def _grid(rows: int) -> tuple[Any, Pipeline, cfopt.Criterion, int]:
 
 
 def _milp(rows: int) -> tuple[Any, Pipeline, cfopt.Criterion, int]:
-    """A mixed-integer model of 100 columns: a knapsack with ten rows."""
+    """A mixed-integer model of 100 columns: a knapsack with two rows."""
     rows = max(8, rows // 16)
     generator = np.random.default_rng(0)
-    weights = generator.integers(1, 20, (10, 100)).astype(float)
+    weights = generator.integers(1, 20, (2, 100)).astype(float)
     problem = MILP(
-        weights, np.full(10, -np.inf), weights.sum(1) / 4, upper=1.0, integer=True, sense="max"
+        weights, np.full(2, -np.inf), weights.sum(1) / 4, upper=1.0, integer=True, sense="max"
     )
     layer = torch.nn.Linear(10, 100).double()
     with torch.no_grad():

@@ -22,6 +22,7 @@ from cfopt.exact.geometry import (
     Split,
     System,
     Taxicab,
+    bounds_of_many,
     norms,
     proved_bound,
 )
@@ -73,6 +74,45 @@ def test_masters_agree_with_other_solvers_and_any_multipliers_bound_them(norm, n
             wild = Leaf(rng.standard_normal(len(system.matrix)) * 10 ** rng.uniform(-2, 2))
             assert proved_bound(system, norm, wild) <= best * (1 + 1e-6) + 1e-6
     assert outcomes == {"nearest", "none"}
+
+
+def test_many_systems_at_once_prove_what_each_proves_alone() -> None:
+    rng = np.random.default_rng(1)
+    size, counts = 3, rng.integers(1, 6, 200)
+    total = int(counts.sum())
+    normals, limits = rng.standard_normal((total, size)), rng.standard_normal(total)
+    normals[rng.random(total) < 0.1] = 0.0
+    some = [rng.random(total) * 10 ** rng.uniform(-14, -8, total) for _ in range(3)]
+    cuts = HalfSpaces(normals, limits, *some)
+    multipliers = rng.standard_normal(total) * 10 ** rng.uniform(-2, 1, total)
+    starts = np.cumsum(counts) - counts
+    open_box = System.box(np.full(size, -np.inf), np.full(size, np.inf))
+    alone = []
+    for start, count in zip(starts, counts, strict=True):
+        part = slice(start, start + count)
+        system = open_box.with_cuts(cuts[part])
+        # The best multipliers there are, in every other system.
+        if len(alone) % 2:
+            nearest = Master(system, Euclidean()).solve()
+            multipliers[part] = nearest.tree.multipliers
+        alone.append(proved_bound(system, Euclidean(), Leaf(multipliers[part])))
+    together = bounds_of_many(cuts, multipliers, starts)
+    assert np.allclose(together, alone, rtol=1e-12, atol=1e-15)
+    assert np.isinf(together).any()
+    assert (together > 0).sum() > 50
+
+
+def test_proofs_of_a_batch_are_checked_as_each_is_alone() -> None:
+    x, pipeline = normal(40, 4), cfopt.Pipeline(random_linear(4, 12), Finite(np.eye(12)))
+    e = cfopt.explain(x, pipeline, cfopt.Absolute(another(pipeline, x)), margin=0.01)
+    one_by_one = [
+        cfopt.explain(x[i : i + 1], pipeline, e.criterion[torch.tensor([i])], margin=0.01)
+        for i in range(len(x))
+    ]
+    alone = torch.cat([one.bound for one in one_by_one])
+    assert torch.allclose(e.bound, alone, equal_nan=True, rtol=1e-9)
+    assert [one.status[0] for one in one_by_one] == list(e.status)
+    assert e.optimal.any()
 
 
 def test_branching_proves_only_what_whole_numbers_allow() -> None:

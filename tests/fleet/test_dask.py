@@ -84,6 +84,19 @@ def test_dask_gives_the_same_bytes_and_survives_what_is_killed(example: Path) ->
         assert done.exit_code == 0, done.output
         assert workers[0].wait(PATIENCE) == -9
         assert bytes_of(out) == truth
+        orphaned = example.parent / "orphaned"
+        words = [sys.executable, "-m", "cfopt", "explain", str(example), "--out", str(orphaned)]
+        quiet = subprocess.DEVNULL
+        client = subprocess.Popen([*words, *orders], stdout=quiet, stderr=quiet)
+        wait_until(
+            lambda: len(bytes_of(orphaned)) >= 2 or client.poll() is not None, "no part was done"
+        )
+        client.kill()
+        assert client.wait(PATIENCE) == -9
+        assert len(bytes_of(orphaned)) < len(truth)
+        done = cf("explain", example, "--out", orphaned, *orders)
+        assert done.exit_code == 0, done.output
+        assert bytes_of(orphaned) == truth
         lost = example.parent / "lost"
         ended.clear()
         thread = kill(scheduler, lost, 2)

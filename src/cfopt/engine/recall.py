@@ -23,10 +23,11 @@ class Recall:
 
     def keep(self, prices: Tensor, solved: Solved) -> None:
         """Remember answers: `(B, m)` in float64 on the CPU, and what a proven solve said."""
-        shortfall = torch.zeros(len(prices)) if solved.shortfall is None else solved.shortfall
-        for row, key in enumerate(_keys(prices)):
-            decision = solved.decisions[row].numpy()
-            self._known[key] = decision, float(shortfall[row]), solved.failures.get(row, "")
+        known = solved.shortfall
+        shortfall = [0.0] * len(prices) if known is None else known.double().tolist()
+        answers = zip(_keys(prices), solved.decisions.numpy(), shortfall, strict=True)
+        for row, (key, decision, missed) in enumerate(answers):
+            self._known[key] = decision, missed, solved.failures.get(row, "")
 
     def attempt(self, problem: Problem, prices: Tensor) -> Solved:
         """As `problem.attempt`, of rows whose prices are new: `(B, m) -> Solved`."""

@@ -14,6 +14,10 @@ from cfopt.question.quantifier import Quantifier
 
 #: The most decisions that are listed, and how often a bound is improved by another decision.
 _LISTED, _ROUNDS = 100_000, 50
+#: The most slopes that are in memory at once.
+_AT_ONCE = 1_000_000
+#: By what fraction of its terms an inequality may have a slope that is none but for rounding.
+_CANCELLED = 1e-13
 #: By what fraction of its terms an inequality may miss 0 and be level.
 _LEVEL = 1e-9
 
@@ -66,23 +70,37 @@ class AffineRadius:
         count = len(self._prices)
         listed = self._rules.problem.decisions(_LISTED)
         if listed is not None:
-            decisions = listed.numpy()
-            spread = self._model.spread(decisions)
-            least = [
-                self._ratios(row, Quantifier.EVERY, decisions, spread).min() for row in range(count)
-            ]
-            return np.array(least), np.ones(count, dtype=bool)
+            return self._of_listed(listed.numpy()), np.ones(count, dtype=bool)
         if self._rules.problem.binary:
             return np.array([self._by_parts(row) for row in range(count)]), np.zeros(count, bool)
         return np.full(count, np.nan), np.zeros(count, bool)
 
-    def _ratios(
-        self, row: int, quantifier: Quantifier, decisions: Array, spread: Array | None = None
-    ) -> Array:
+    def _of_listed(self, decisions: Array) -> Array:
+        """The least ratio of any decision of a list, for some rows at a time: `(D, m) -> (B,)`."""
+        model, count = self._model, len(self._prices)
+        spread, sizes = model.spread(decisions), model.steepness_of_each(np.abs(decisions))
+        least = np.full(count, np.inf)
+        step = max(1, _AT_ONCE // max(spread.size, 1))
+        for start in range(0, count, step):
+            rows = np.arange(start, min(start + step, count))
+            prices, values = self._prices[rows], self._prices[rows] @ decisions.T
+            for multiple in model.multiples(Quantifier.EVERY):
+                for end in model.ends_of_each(rows).swapaxes(0, 1):
+                    slack = -multiple * values - (end * prices).sum(axis=1)[:, None]
+                    slopes = multiple * spread + model.spread(end)[:, None]  # (R, D, p)
+                    steepness = model.spreading(slopes)
+                    terms = np.abs(multiple) * sizes + model.steepness_of_each(np.abs(end))[:, None]
+                    # What cancels but for rounding cannot be broken.
+                    sloping = steepness > _CANCELLED * terms.max(axis=2, initial=0.0)
+                    ratio = np.full(slack.shape, np.inf)
+                    np.divide(np.maximum(slack, 0.0), steepness, where=sloping, out=ratio)
+                    least[rows] = np.minimum(least[rows], ratio.min(axis=1, initial=np.inf))
+        return least
+
+    def _ratios(self, row: int, quantifier: Quantifier, decisions: Array) -> Array:
         """How far each inequality of a decision is from being broken: `(K, m) -> (C, K)`."""
         model, prices = self._model, self._prices[row]
-        spread = model.spread(decisions) if spread is None else spread
-        values = decisions @ prices
+        spread, values = model.spread(decisions), decisions @ prices
         ratios = []
         for multiple in model.multiples(quantifier):
             for end in model.ends(row):
@@ -90,7 +108,7 @@ class AffineRadius:
                 steepness = model.spreading(multiple * spread + model.spread(end[None]))
                 # What cancels but for rounding cannot be broken.
                 terms = np.abs(multiple) * np.abs(decisions) + np.abs(end)
-                steepness[steepness <= 1e-13 * model.steepness(terms)] = 0.0
+                steepness[steepness <= _CANCELLED * model.steepness(terms)] = 0.0
                 ratio = np.full(len(decisions), np.inf)
                 ratios.append(np.divide(slack, steepness, where=steepness > 0, out=ratio))
         return np.stack(ratios)

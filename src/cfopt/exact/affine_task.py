@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cfopt._typing import Array
+from cfopt._typing import Array, Indices
 from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
 from cfopt.engine.variation import OffBy
@@ -135,8 +135,13 @@ class AffineTask(ExactTask):
 
     def steepness(self, sizes: Array) -> Array:
         """What the slopes of `spread` are sums of, for entries of some sizes: `(C, m) -> (C,)`."""
-        total: Array = (sizes @ np.abs(self._spread)).max(axis=1, initial=0.0)
+        total: Array = self.steepness_of_each(sizes).max(axis=1, initial=0.0)
         return total
+
+    def steepness_of_each(self, sizes: Array) -> Array:
+        """The same for each of the slopes: `(C, m) -> (C, p)`."""
+        sums: Array = sizes @ np.abs(self._spread)
+        return sums
 
     def moved(self, off: Array) -> Array:
         """What prices change by where contexts are off by w: `(R, p) -> (R, m)`."""
@@ -159,22 +164,25 @@ class AffineTask(ExactTask):
         assert self._off_by is not None
         return self._off_by.radius * self._noise.dual(slopes)
 
-    def cut(self, row: int, directions: Array, ease: float = 0.0) -> HalfSpaces:
+    def cut(self, row: int | Indices, directions: Array, ease: float | Array = 0.0) -> HalfSpaces:
         """The half-spaces of some directions, one for each predictor: `(C, m)` gives C times K.
 
-        With `ease` they may be broken by this fraction of the terms that they compare at x0.
+        Arguments:
+            row: the row whose they are, or that of each of them, `(C,)`.
+            directions: `(C, m)`.
+            ease: by what fraction of the terms that they compare at x0 they may be broken.
         """
         if not self.others:
             return self._cut(row, directions, ease)
         return HalfSpaces.interleaved([one._cut(row, directions, ease) for one in self.models])
 
-    def _cut(self, row: int, directions: Array, ease: float) -> HalfSpaces:
-        weight = np.abs(directions)
-        normals, limits = directions @ self.slopes, -directions @ self.prices0[row]
-        limits += ease * (weight @ np.abs(self.prices0[row])) - self.shift(directions)
+    def _cut(self, row: int | Indices, directions: Array, ease: float | Array) -> HalfSpaces:
+        weight, prices = np.abs(directions), self.prices0[row]
+        normals, limits = directions @ self.slopes, -_dot(directions, prices)
+        limits += ease * _dot(weight, np.abs(prices)) - self.shift(directions)
         noise = NOISE * (weight @ self._steepness)
         normals[np.abs(normals) <= noise] = 0.0  # what cancels but for rounding cancels
-        error = weight @ self.sizes[row]
+        error = _dot(weight, self.sizes[row])
         doubt = DOUBT * self.eps * error
         level = ~normals.any(axis=1) & (np.abs(limits) <= doubt)
         limits[level] = 0.0
@@ -211,3 +219,9 @@ class AffineTask(ExactTask):
             listed = self.rules.problem.decisions(limit)
             self._decision_table = None if listed is None else DecisionTable(self, listed.numpy())
         return self._decision_table
+
+
+def _dot(left: Array, right: Array) -> Array:
+    """Sums of products with one row for all, `(C, m), (m,) -> (C,)`, or one each, `(C, m)`."""
+    total: Array = left @ right if right.ndim == 1 else np.einsum("cm,cm->c", left, right)
+    return total

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import numpy as np
 
-from cfopt._typing import Array
+from cfopt._typing import Array, Flags, Indices
 from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.exact_task import ExactTask
 from cfopt.exact.geometry import (
     Choice,
+    Euclidean,
     HalfSpaces,
+    Leaf,
     Split,
     System,
     Tree,
+    bounds_of_many,
     leaves,
     proved_bound,
     splits,
@@ -51,6 +55,11 @@ class Cut:
     decision: Array
     quantifier: Quantifier
     ray: bool = False
+
+    @cached_property
+    def key(self) -> tuple[Quantifier, bytes]:
+        """By which it is told from others."""
+        return self.quantifier, (self.decision + 0.0).tobytes()  # + 0.0 turns -0.0 into 0.0
 
     def directions(self, model: ExactTask, row: int) -> Array:
         """The d of all its `<prices, d> <= 0`: `(C, m)`."""
@@ -131,6 +140,11 @@ class Certificate(ABC, Generic[M]):
     def bound(self, model: M, row: int) -> float:
         """The least loss of any explanation, computed again; inf if there is none."""
 
+    @classmethod
+    def bounds(cls, model: M, proofs: Mapping[int, Self]) -> dict[int, float]:
+        """The bounds of several rows by their numbers; some kinds of proofs share the work."""
+        return {row: proof.bound(model, row) for row, proof in proofs.items()}
+
     @abstractmethod
     def decisions(self) -> list[Array]:
         """The decisions that must be feasible for the proof to hold, `(m,)` each."""
@@ -206,6 +220,57 @@ class CutProof(AffineProof):
         sound = strict < np.inf and granting >= (1 - _ROBUST) * strict
         return strict if sound else granting
 
+    @classmethod
+    def bounds(cls, model: AffineTask, proofs: Mapping[int, CutProof]) -> dict[int, float]:
+        """What is proved by one combination of half-spaces alone is computed for all rows at once.
+
+        One by one, whatever takes more: clashes, limits, other norms, inexact decisions.
+        """
+        found: dict[int, float] = {}
+        if model.space.domain is None and isinstance(model.norm, Euclidean):
+            alike = {row: proof for row, proof in proofs.items() if proof._combines}
+            for kind in (Quantifier.GIVEN, Quantifier.EVERY):
+                found |= cls._combined(model, kind, _of_kind(alike, kind))
+        settled = {
+            row: bound
+            for row, bound in found.items()
+            if bound == 0 or (bound < np.inf and model.exact_decisions)
+        }
+        rest = {row: proof for row, proof in proofs.items() if row not in settled}
+        return settled | super().bounds(model, rest)
+
+    @property
+    def _combines(self) -> bool:
+        """Whether it is one combination of decisions' half-spaces, and claims no clash."""
+        plain = bool(self.cuts) and not self.infeasible and isinstance(self.tree, Leaf)
+        return plain and not any(cut.ray for cut in self.cuts)
+
+    @staticmethod
+    def _combined(
+        model: AffineTask, kind: Quantifier, proofs: Mapping[int, CutProof]
+    ) -> dict[int, float]:
+        """The bounds of proofs by one combination of cuts of one kind, to the last digit."""
+        if not proofs or not model.multiples(kind):
+            return {}
+        counts = [len(proof.cuts) for proof in proofs.values()]
+        rows = np.repeat(list(proofs), counts)
+        decisions = np.stack([cut.decision for proof in proofs.values() for cut in proof.cuts])
+        found = model.directions_of_each(rows, kind, decisions)
+        width = found.shape[1] * len(model.models)
+        sizes = width * np.array(counts)
+        multipliers = [np.asarray(proof.tree.multipliers) for proof in proofs.values()]  # type: ignore[union-attr]
+        fits = np.array([len(one) for one in multipliers]) == sizes
+        if not fits.all():
+            return {}  # some belong to another system
+        directions = found.reshape(-1, decisions.shape[1])
+        starts = np.cumsum(sizes) - sizes
+        bounds = bounds_of_many(
+            model.cut(rows.repeat(found.shape[1]), directions), np.concatenate(multipliers), starts
+        )
+        first = np.cumsum(counts) - counts
+        belong = np.logical_and.reduceat(_belongs(model, rows, kind, decisions), first)
+        return dict(zip(proofs, np.where(belong, bounds, 0.0).tolist(), strict=True))
+
     def decisions(self) -> list[Array]:
         """Those of the cuts, rays apart."""
         return [cut.decision for cut in self.cuts if not cut.ray]
@@ -250,6 +315,28 @@ class CutProof(AffineProof):
         return Clash(
             np.array(decisions).reshape(len(used), width), tuple(limits), tuple(locked), radius
         )
+
+
+def _of_kind(proofs: Mapping[int, CutProof], kind: Quantifier) -> dict[int, CutProof]:
+    """Those whose cuts all have one role."""
+    return {
+        row: proof
+        for row, proof in proofs.items()
+        if all(cut.quantifier is kind for cut in proof.cuts)
+    }
+
+
+def _belongs(model: AffineTask, rows: Indices, kind: Quantifier, decisions: Array) -> Flags:
+    """Which decisions are such that the criterion of their row implies their cut, `(N,)`.
+
+    As `Cut.belongs` says of one.
+    """
+    rules = model.rules
+    if kind is Quantifier.GIVEN:
+        return (decisions == rules.factual.numpy()[rows]).all(axis=1)
+    if not (rules.criterion.contrasts and rules.margin > 0):
+        return np.ones(len(rows), dtype=bool)
+    return (decisions != model.pivot[rows]).any(axis=1)
 
 
 @dataclass(frozen=True)

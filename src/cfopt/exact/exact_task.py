@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -93,9 +95,8 @@ class ExactTask(Inequalities):
 
     def system(self, row: int) -> System:
         """What a row's change may be."""
-        size = self.origin.shape[1]
         if self._box is None or self._sums is None:
-            return System.box(np.full(size, -np.inf), np.full(size, np.inf))
+            return self._unlimited
         system = System.box(self._box[0][row], self._box[1][row])
         matrix, least, most = self._sums
         if len(matrix):
@@ -105,6 +106,11 @@ class ExactTask(Inequalities):
             system = system.with_rows(matrix * self.scale, lower, upper)
         support = self.support(row)
         return system if support is None else system.counting(support)
+
+    @cached_property
+    def _unlimited(self) -> System:
+        size = self.origin.shape[1]
+        return System.box(np.full(size, -np.inf), np.full(size, np.inf))
 
     def support(self, row: int) -> Support | None:
         """Which features of a row may change together, if that is limited."""

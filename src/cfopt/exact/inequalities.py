@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 import torch
 
-from cfopt._typing import Array
+from cfopt._typing import Array, Indices
 from cfopt.engine.rules import Rules
 from cfopt.question.quantifier import Quantifier
 
@@ -50,20 +50,39 @@ class Inequalities:
         A margin, `h + margin |<theta, y>| <= 0` with the pivot y, is two inequalities, since the
         size of a number is the larger of it and its negative.
         """
+        ends: Array = self.ends_of_each(np.array([row]))[0]
+        return ends
+
+    def ends_of_each(self, rows: Indices) -> Array:
+        """The same of several rows: `(R,) -> (R, E, m)`."""
+        anchor: Array = self._anchor[rows]
         if self.rules.margin == 0:
-            return self._anchor[row : row + 1]
-        extra: Array = self.rules.margin * self._pivot[row]
-        return np.stack([self._anchor[row] + extra, self._anchor[row] - extra])
+            return anchor[..., None, :]
+        extra: Array = self.rules.margin * self._pivot[rows]
+        return np.stack([anchor + extra, anchor - extra], axis=-2)
 
     def directions(self, row: int, quantifier: Quantifier, decisions: Array) -> Array:
         """The d of all `<prices, d> <= 0` that decisions stand for: `(K, m) -> (K C, m)`."""
+        directions = self._multiplied(self.ends(row), quantifier, decisions)
+        if quantifier is Quantifier.SOME:
+            less = decisions[:, None] - self.passed_over(row)
+            directions = np.concatenate([directions, less], axis=1)
+        return directions.reshape(-1, decisions.shape[1])
+
+    def directions_of_each(self, rows: Indices, quantifier: Quantifier, decisions: Array) -> Array:
+        """The same of one decision for each of some rows: `(R,), (R, m) -> (R, C, m)`.
+
+        For decisions that must be beaten: of those that are enough, rows may pass over others.
+        """
+        assert quantifier is not Quantifier.SOME
+        return self._multiplied(self.ends_of_each(rows)[:, None], quantifier, decisions)
+
+    def _multiplied(self, ends: Array, quantifier: Quantifier, decisions: Array) -> Array:
+        """Multiples of decisions, plus ends that fit `(K, M, E, m)`: `(K, m) -> (K, M E, m)`."""
         multiples = np.array(self.multiples(quantifier))
         parts = multiples[:, None] * decisions[:, None]
-        directions: Array = parts[:, :, None] + self.ends(row)
-        flat = directions.reshape(len(decisions), -1, decisions.shape[1])
-        if quantifier is Quantifier.SOME:
-            flat = np.concatenate([flat, decisions[:, None] - self.passed_over(row)], axis=1)
-        return flat.reshape(-1, decisions.shape[1])
+        directions: Array = parts[:, :, None] + ends
+        return directions.reshape(len(decisions), -1, decisions.shape[1])
 
     def passed_over(self, row: int) -> Array:
         """Decisions than which the one that is enough must not be worse, `(K, m)`."""

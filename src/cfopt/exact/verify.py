@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from cfopt.exact.assurance import assure
 from cfopt.exact.certificate import Certificate, Clash
 from cfopt.exact.domination import unforgiven
 from cfopt.exact.one_plan import about_one_plan
-from cfopt.problems.base import FEASIBILITY_TOLERANCE, NO_OTHER, Solved
+from cfopt.problems.base import FEASIBILITY_TOLERANCE, NO_OTHER, Problem, Solved
 
 
 @dataclass(frozen=True)
@@ -158,21 +158,32 @@ class Proof:
 
 def recheck(task: Task, certificates: Sequence[Certificate[Any] | None]) -> Proof:
     """Evaluate certificates against the task itself, whatever the search made of them."""
-    bound = torch.full((len(task),), torch.nan, dtype=torch.float64)
+    bound = np.full(len(task), np.nan)
     clashes: dict[int, Clash] = {}
-    given = {row: proof for row, proof in enumerate(certificates) if proof is not None}
-    models = {kind: kind.model(task) for kind in {type(proof) for proof in given.values()}}
-    for row, proof in given.items():
-        model = models[type(proof)]
+    kinds: dict[type[Certificate[Any]], dict[int, Certificate[Any]]] = {}
+    for row, proof in enumerate(certificates):
+        if proof is not None:
+            kinds.setdefault(type(proof), {})[row] = proof
+    for kind, proofs in kinds.items():
+        model = kind.model(task)
         if model is None:
             continue
-        problem, decisions = model.rules.problem, proof.decisions()
-        if decisions and problem.audit(np.stack(decisions)):
-            continue  # a decision that is not feasible proves nothing
-        bound[row] = proof.bound(model, row)
-        if bound[row] == torch.inf:
-            clashes[row] = proof.clash(model, row)
-    return Proof(bound, clashes)
+        # A decision that is not feasible proves nothing.
+        false = _about_infeasible(model.rules.problem, proofs)
+        sound = {row: proof for row, proof in proofs.items() if row not in false}
+        for row, least in kind.bounds(model, sound).items():
+            bound[row] = least
+            if least == np.inf:
+                clashes[row] = sound[row].clash(model, row)
+    return Proof(torch.from_numpy(bound), clashes)
+
+
+def _about_infeasible(problem: Problem, proofs: Mapping[int, Certificate[Any]]) -> set[int]:
+    """The rows whose proofs are about decisions that are not feasible."""
+    about = [(row, one) for row, proof in proofs.items() for one in proof.decisions()]
+    if not about:
+        return set()
+    return {about[k][0] for k in problem.audit(np.stack([one for _, one in about]))}
 
 
 def _passed_over(rules: Rules, prices: Tensor, solved: Solved) -> dict[int, str]:

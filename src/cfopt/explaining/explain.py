@@ -185,7 +185,8 @@ def answer(
                 using = _with_reference(using, known, part)
                 points = _run(using, part.until(began + limit), open_rows, on_progress)
                 settle(outcomes, part, open_rows, points, _unproved(part))
-                met.update(_decisions(points, open_rows))
+                if question.options > 1:
+                    met.update(_decisions(points, open_rows))
             return outcomes.close(task, question)
 
         def again(other: Task, rows: Tensor) -> Explanation:

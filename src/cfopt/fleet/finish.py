@@ -46,6 +46,9 @@ class Gathered:
 
     Arguments:
         most: how many rows are kept whole; of more, a sample.
+        tally: the counts.
+        rows: one row, or several in a row, by the number of the first.
+        files: what the files of parts were like.
     """
 
     most: int
@@ -59,7 +62,7 @@ class Gathered:
         rows = np.arange(numbers.start, numbers.stop)
         self.tally.add(e, rows)
         if self.most <= _ALL:
-            self.rows |= {number: e[i] for i, number in enumerate(numbers)}
+            self.rows[numbers.start] = e
             return
         keys = shuffled(rows).tolist()
         for status in {*e.status}:
@@ -192,8 +195,9 @@ def _write(folder: RunFolder, gathered: Gathered, console: Console, before: list
         for row in whole(tally).rows:
             if row not in gathered.rows:
                 gathered.rows[row] = _row(folder, row)
-    numbers = sorted(gathered.rows)
-    e = Explanation.concat([gathered.rows[row] for row in numbers])
+    kept = sorted(gathered.rows.items())
+    e = Explanation.concat([one for _, one in kept])
+    numbers = [first + i for first, one in kept for i in range(len(one))]
     files: dict[str, Callable[[], str]] = {name: lambda: "" for name in before}
     files[REPORT] = lambda: _report(folder, e, numbers, tally if sampled else None)
     pictures = _pictures(e, numbers, folder.work.pictures, folder.path / "pictures")

@@ -20,9 +20,9 @@ from cfopt.question import Question
 from cfopt.result.explanation import Explanation
 
 #: Rows explained at once, at most: of vectors and of images.
-_VECTORS, _IMAGES = 128, 16
+_VECTORS, _IMAGES = 256, 16
 #: Rows of the first part, how many batches make a part, and the most parts of a run.
-_FIRST, _BATCHES, _PARTS = 16, 8, 20_000
+_FIRST, _BATCHES, _PARTS = 16, 4, 20_000
 #: Called with each report of a search.
 OnProgress: TypeAlias = Callable[[Progress], None]
 

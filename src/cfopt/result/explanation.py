@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -160,7 +161,7 @@ class Explanation(Batch):
         """Names and scales of the features, and what was allowed."""
         return self.asked.features
 
-    @property
+    @cached_property
     def valid(self) -> Tensor:
         """Which rows were verified to explain, `(B,)`."""
         valid = [status.is_valid for status in self.status]

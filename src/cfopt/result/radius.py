@@ -71,9 +71,10 @@ def _measured(e: Explanation, pipeline: Pipeline, all_costs: bool) -> Radii | No
     if found is None:
         return None
     length = torch.full((len(e),), torch.nan, dtype=torch.float64)
+    length[rows] = torch.tensor([one for one, _ in found], dtype=torch.float64)
     kinds = [str(RadiusKind.UNKNOWN)] * len(e)
-    for row, (one, kind) in zip(rows.tolist(), found, strict=True):
-        length[row], kinds[row] = one, str(kind)
+    for row, (_, kind) in zip(rows.tolist(), found, strict=True):
+        kinds[row] = str(kind)
     return Radii(length.to(e.x), tuple(kinds))
 
 

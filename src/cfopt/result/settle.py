@@ -50,6 +50,7 @@ def settle(outcomes: RowOutcomes, task: Task, rows: Tensor, points: Points, unpr
     proof = recheck(task, points.certificates).without(verdict.valid)
     loss = task.space.loss(points.x)
     optimal = is_optimal(loss, proof.bound.to(loss)).tolist()
+    losses, bounds = loss.tolist(), proof.bound.tolist()
     level = ties(task, verdict)
     valid, tie, steps = verdict.valid.tolist(), level.tolist(), points.steps.tolist()
     violation, unbeaten = verdict.violation.tolist(), verdict.unbeaten.tolist()
@@ -62,7 +63,7 @@ def settle(outcomes: RowOutcomes, task: Task, rows: Tensor, points: Points, unpr
             what = rules.criterion.answer(tie[i], unbeaten[i])
             what += resolved(rules.problem, rules.criterion, verdict.wanted[i])
             what += verdict.assured[i] if verdict.assured else ""
-            how_near = nearness(float(loss[i]), float(proof.bound[i]), optimal[i]) or unproved
+            how_near = nearness(losses[i], bounds[i], optimal[i]) or unproved
             outcomes.settle(row, Status.VALID, what + how_near + moved[i])
             continue
         if i in proof.clashes:

@@ -86,19 +86,17 @@ def _project(task: Task) -> Points:
     model = AffineTask(task)
     factual = model.rules.factual.numpy()
     cuts = [Cut(decision, Quantifier.GIVEN) for decision in factual]
-    found = [model.cut(row, cut.directions(model, row)) for row, cut in enumerate(cuts)]
-    normals, limits, rounding = (
-        np.concatenate([getattr(one, name) for one in found])
-        for name in ("normals", "limits", "rounding")
-    )
-    excess = np.where(limits < 0, rounding - limits, 0.0)
-    normals = normals * _moving(model, normals)
+    rows = np.arange(len(factual))
+    directions = model.directions_of_each(rows, Quantifier.GIVEN, factual)[:, 0]
+    found = model.cut(rows, directions)
+    excess = np.where(found.limits < 0, found.rounding - found.limits, 0.0)
+    normals = found.normals * _moving(model, found.normals)
     norm, steepness = model.norm, model.norm.dual(normals)
     reachable = (excess > 0) & (steepness > 0)
     distance = np.divide(excess, steepness, where=reachable, out=np.zeros_like(excess))
     change = -distance[:, None] * norm.steepest(normals)
     # What the cost grows by where the limit of the half-space, whose normal has length 1, moves.
-    length = np.concatenate([np.linalg.norm(one.normals, axis=1) for one in found])
+    length = np.linalg.norm(found.normals, axis=1)
     slope = np.divide(length, steepness, where=reachable, out=np.zeros_like(excess))
     slope *= norm.power * distance ** (norm.power - 1)
     unreachable = np.where(excess > 0, 1.0, 0.0)  # a half-space that nothing can reach

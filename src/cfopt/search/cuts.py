@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -13,7 +12,7 @@ from cfopt._typing import Array
 from cfopt.engine.rules import TOLERANCE
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.certificate import Cut, CutProof, cut_directions
-from cfopt.exact.geometry import Leaf, Master, Nearest
+from cfopt.exact.geometry import HalfSpaces, Leaf, Master, Nearest
 from cfopt.problems.base import FEASIBILITY_TOLERANCE
 from cfopt.question.quantifier import Quantifier
 
@@ -74,7 +73,7 @@ class CutRow:
 
     def knows(self, cut: Cut) -> bool:
         """Whether the same decision has made a cut before."""
-        return _key(cut) in self._known
+        return cut.key in self._known
 
     def add(self, cut: Cut) -> None:
         """Collect a cut."""
@@ -82,10 +81,25 @@ class CutRow:
 
     def add_all(self, cuts: Sequence[Cut]) -> None:
         """Collect cuts, all at once."""
-        self._cuts += cuts
-        self._known.update(_key(cut) for cut in cuts)
         directions = cut_directions(cuts, self._model, self._row)
-        self._master.add(self._model.cut(self._row, directions, self.ease))
+        self._keep(cuts, self._model.cut(self._row, directions, self.ease))
+
+    @staticmethod
+    def add_each(rows: Sequence[CutRow], cuts: Sequence[Cut]) -> None:
+        """Collect a cut in each of some rows of one task, all of them of one role and no rays."""
+        model, kind = rows[0]._model, cuts[0].quantifier
+        numbers, eases = np.array([row._row for row in rows]), np.array([row.ease for row in rows])
+        found = model.directions_of_each(numbers, kind, np.stack([cut.decision for cut in cuts]))
+        count, size = found.shape[1:]
+        half_spaces = model.cut(numbers.repeat(count), found.reshape(-1, size), eases.repeat(count))
+        width = count * len(model.models)
+        for k, (row, cut) in enumerate(zip(rows, cuts, strict=True)):
+            row._keep([cut], half_spaces[k * width : (k + 1) * width])
+
+    def _keep(self, cuts: Sequence[Cut], half_spaces: HalfSpaces) -> None:
+        self._cuts += cuts
+        self._known.update(cut.key for cut in cuts)
+        self._master.add(half_spaces)
 
     def propose(self) -> Array | None:
         """A change that meets all cuts: in haste, where counting features takes time.
@@ -123,17 +137,14 @@ class CutRow:
     def infeasible(self) -> bool:
         """Whether the cuts were proved to clash, by more than verification could overlook."""
         if self._refuted is None:
-            claim = replace(self._claim(), infeasible=True)
-            self._refuted = self.clashes and claim.bound(self._model, self._row) == np.inf
+            self._refuted = (
+                self.clashes and self._claim(True).bound(self._model, self._row) == np.inf
+            )
         return self._refuted
 
     def proof(self) -> CutProof:
         """What the last solution of the master proves."""
-        return replace(self._claim(), infeasible=self.infeasible)
+        return self._claim(self.infeasible)
 
-    def _claim(self) -> CutProof:
-        return CutProof(tuple(self._cuts[: self._solved]), self.nearest.tree)
-
-
-def _key(cut: Cut) -> tuple[Quantifier, bytes]:
-    return cut.quantifier, (cut.decision + 0.0).tobytes()  # + 0.0 turns -0.0 into 0.0
+    def _claim(self, infeasible: bool) -> CutProof:
+        return CutProof(tuple(self._cuts[: self._solved]), self.nearest.tree, infeasible)

@@ -35,8 +35,9 @@ _BEYOND = (1.0, 1.02, 1.1, 1.3, 1.7, 2.5, 4.0)
 _INSIDE = (0.0, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4)
 #: Prices that are this many times smaller than what they are sums of have lost as many digits.
 _CANCELLED = 4.0
-#: How many rows are handed over at once, which costs little more than one.
-_TOGETHER = 25
+#: How many rows are handed over at once, which costs little more than one: at least so many, and
+#: this fraction of all.
+_TOGETHER, _SHARE = 25, 0.25
 
 
 @registry.searches.register
@@ -81,11 +82,12 @@ class CuttingPlane(Search):
         self.check(task)
         run = _Run(task, task.rules.problem.deadline)
         done: list[Points] = []
+        together = max(_TOGETHER, round(_SHARE * len(task)))
         for k in range(1, self.max_rounds + 1):
             finished = run.advance(k, last=task.late or k == self.max_rounds)
             done += [] if finished is None else [finished]
             held = sum(len(part) for part in done)
-            if held < _TOGETHER and run.rows:
+            if held < together and run.rows:
                 yield Progress(k, len(run.rows) + held, len(task))
                 continue
             yield Progress(k, len(run.rows), len(task), Points.gather(done))
@@ -115,11 +117,16 @@ class _Run:
         # With a margin, what the alternative must beat are the other decisions only.
         own = same_decision(rules.pivot, rules.factual).numpy()
         skipped = own & (rules.margin > 0) & rules.criterion.contrasts
-        for row, cuts in self.cuts.items():
-            if not skipped[row]:
-                cuts.add(Cut(factual[row], self.kind))
-            if task.known and self.kind is Quantifier.EVERY:
+        begun = np.flatnonzero(~skipped).tolist()
+        self._add({row: Cut(factual[row], self.kind) for row in begun})
+        if task.known and self.kind is Quantifier.EVERY:
+            for row, cuts in self.cuts.items():
                 self._begin_with(cuts, task.known[row], rules.pivot[row].numpy())
+
+    def _add(self, cuts: dict[int, Cut]) -> None:
+        """Let rows collect a cut each."""
+        if cuts:
+            CutRow.add_each([self.cuts[row] for row in cuts], list(cuts.values()))
 
     def _begin_with(self, cuts: CutRow, known: Array, pivot: Array) -> None:
         """Let decisions be cuts that were worth one before; with a margin, not the plan itself."""
@@ -193,25 +200,29 @@ class _Run:
         rules = base[torch.tensor(rows)]
         prices = [one.prices(rows, self.u[rows]) for one in self.model.models]
         rival, holds, good = self._rival(rules, rows, prices)
-        bad = base.problem.audit(rival.decisions.numpy()) if rules.calls_solver else {}
-        for i, row in enumerate(rows):
+        decisions = rival.decisions.numpy()
+        bad = base.problem.audit(decisions) if rules.calls_solver else {}
+        new: dict[int, Cut] = {}
+        verdicts = zip(rows, holds.tolist(), good.tolist(), strict=True)
+        for i, (row, held, well) in enumerate(verdicts):
             if i in rival.failures:
                 self._follow_ray(row, rival.failures[i], ended)
                 continue
-            cut = Cut(rival.decisions[i].numpy().copy(), self.kind)
+            cut = Cut(decisions[i].copy(), self.kind)
             if i in bad:
                 ended[row] = bad[i]
-            elif holds[i] or (self.proven[row] and self._repeats(row, cut, bool(good[i]))):
+            elif held or (self.proven[row] and self._repeats(row, cut, well)):
                 if self.cuts[row].hasty:
                     self.cuts[row].conclude()
                 elif self.proven[row]:
-                    ended[row] = "" if good[i] else "the master's answer is not precise enough"
-                    found |= {row} if good[i] else set()
+                    ended[row] = "" if well else "the master's answer is not precise enough"
+                    found |= {row} if well else set()
                 self.proven[row] = True
             elif not self.cuts[row].knows(cut):
-                self.cuts[row].add(cut)
+                new[row] = cut
             else:
                 self.proven[row] = True
+        self._add(new)
 
     def _repeats(self, row: int, cut: Cut, good: bool) -> bool:
         """Whether a cut says nothing new: the same again, or a valid point's but for the noise."""

@@ -44,25 +44,31 @@ def nearest_by_dual(
         weight: w > 0, how cheap each feature is to change, `(p,)`.
     """
     length = np.sqrt(np.square(normals) @ weight)
-    useful = length > 0
-    unit, rest = normals[useful] / length[useful, None], limits[useful] / length[useful]
-    count = len(rest)
     multipliers = np.zeros(len(limits))
+    useful = length > 0
+    if not useful.all():
+        normals, limits, length = normals[useful], limits[useful], length[useful]
+    # Of length 1, but never written down: with many features that would take as long as all else.
+    rest, sizes, count = limits / length, np.outer(length, length), len(length)
 
     def primal(t: Array) -> tuple[Array, NDArray[np.bool_], float]:
         """u, which of its entries are free, and D."""
-        raw = -weight * (t @ unit)
+        raw = -weight * ((t / length) @ normals)
         u = np.clip(raw, lower, upper)
-        dual = (rest - unit @ u) @ t - 0.5 * np.square(u) @ (1 / weight) + 0.5 * _RIDGE * t @ t
+        dual = (
+            (rest - (normals @ u) / length) @ t
+            - 0.5 * np.square(u) @ (1 / weight)
+            + 0.5 * _RIDGE * t @ t
+        )
         return u, u == raw, float(dual)
 
     t = np.zeros(count)
     u, free, least = primal(t)
     for _ in range(_ROUNDS if count else 0):
-        gram = (unit * np.where(free, weight, 0.0)) @ unit.T
+        gram = ((normals * np.where(free, weight, 0.0)) @ normals.T) / sizes
         found, _, flag, _ = daqp.solve(
             gram + _RIDGE * np.eye(count),
-            rest - unit[:, ~free] @ u[~free],
+            rest - (normals @ np.where(free, 0.0, u)) / length,
             np.empty((0, count)),
             np.full(count, _OPEN),
             np.zeros(count),
@@ -78,5 +84,5 @@ def nearest_by_dual(
         t, u, free, least = there, u_there, free_there, dual
         if same:
             break
-    multipliers[useful] = t / length[useful]
+    multipliers[useful] = t / length
     return Nearest(u, multipliers)

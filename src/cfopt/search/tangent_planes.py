@@ -109,11 +109,14 @@ class TangentPlanes:
         weight = self.multipliers[rows]
         weight = weight / np.linalg.norm(weight, axis=1, keepdims=True)
         total = torch.zeros_like(slopes.prices)
-        for k in range(weight.shape[1]):
+        for k in np.flatnonzero(weight.any(axis=0)).tolist():
             direction = slopes.direction(self._decisions[self._index(rows), k])
             total += torch.from_numpy(weight[:, k, None]).to(total) * direction
-        missing = slopes.of(total) - np.einsum("rk,rkp->rp", weight, self.slope[rows])
-        self.slope[rows] += (share[:, None] * weight)[..., None] * missing[:, None]
+        for row, own, part, here in zip(rows, weight, share, slopes.of(total), strict=True):
+            (binding,) = own.nonzero()
+            own = own[binding]
+            missing = here - own @ self.slope[row, binding]
+            self.slope[row, binding] += part * own[:, None] * missing
         self._evaluator.passes[rows] += slopes.forward + 1
 
     def _slopes(self, rows: Indices) -> _Slopes:
@@ -127,7 +130,7 @@ class TangentPlanes:
         """The values of all planes at u."""
         rules, index = self._evaluator.part(rows).rules, self._index(rows)
         prices = self._prices[index]
-        for k in range(self.value.shape[1]):
+        for k in np.flatnonzero(self.known[rows].any(axis=0)).tolist():
             direction = rules.direction(prices, self._decisions[index, k])
             self.value[rows, k] = host((prices * direction).sum(1)) / self._evaluator.unit[rows]
 

@@ -197,10 +197,10 @@ class _Run:
         for i, row in enumerate(rows):
             (known,) = planes.known[row].nonzero()
             normals, value = planes.slope[row, known], planes.value[row, known]
-            if not (np.isfinite(normals).all() and np.isfinite(value).all()):
-                continue
             u, centre = planes.u[row], self.centre[row]
             limits = normals @ (u - centre) - value - _OVERSHOOT * np.maximum(value, 0.0)
+            if not np.isfinite(limits).all():
+                continue  # whatever is not finite in a normal or a value shows in its limit
             if self.some[row]:
                 distance = -limits / np.linalg.norm(normals, axis=1).clip(min=1e-300)
                 nearest = [distance.argmin()]

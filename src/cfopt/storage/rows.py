@@ -15,10 +15,12 @@ import numpy as np
 import pandas as pd
 
 from cfopt.errors import InputError
-from cfopt.storage.tables import read_table
+from cfopt.storage.tables import check_separator, read_table
 
 #: A row group of more rows is read piece by piece, in pieces of so many.
 _WHOLE, _PIECE = 2**17, 2**14
+#: The bytes from which on a CSV file is read piece by piece.
+_LARGE = 2**25
 #: What rows are read as.
 Table: TypeAlias = "pd.DataFrame | np.ndarray[Any, Any]"
 
@@ -214,7 +216,7 @@ class _Window:
 def open_rows(path: Path | str) -> Rows:
     """The rows of a file, of a folder of Parquet files, or of either in an object store.
 
-    Parquet and .npy files are read as far as rows are needed, CSV files whole.
+    Parquet and .npy files are read as far as rows are needed, and so are large CSV files.
 
     Arguments:
         path: a path, or an address such as s3://bucket/orders.
@@ -230,4 +232,11 @@ def open_rows(path: Path | str) -> Rows:
         # Mapped, so that images are read as they are needed; what cannot be is reported below.
         with suppress(Exception):
             return RowsInMemory(str(path), np.load(path, "r", allow_pickle=False))
+    if path.suffix.lower() == ".csv" and path.is_file() and path.stat().st_size > _LARGE:
+        from cfopt.storage.csv_rows import CsvRows
+
+        check_separator(path)
+        lines = CsvRows(path)
+        if len(lines):
+            return lines
     return RowsInMemory(str(path), read_table(path))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ def read_table(path: Path) -> pd.DataFrame | np.ndarray[Any, Any]:
         path: ends with .csv (with a line of column names), .parquet or .npy.
     """
     readers: dict[str, Callable[[Path], Any]] = {
-        ".csv": pd.read_csv,
+        ".csv": lambda file: parse_csv(file, file),
         ".parquet": pd.read_parquet,
         # Pickled objects could execute code.
         ".npy": lambda file: np.load(file, allow_pickle=False),
@@ -35,36 +35,51 @@ def read_table(path: Path) -> pd.DataFrame | np.ndarray[Any, Any]:
         raise InputError(f"{path} needs to be one of {', '.join(readers)}.")
     try:
         if path.suffix.lower() == ".csv":
-            _check_separator(path)
+            check_separator(path)
         table: pd.DataFrame | np.ndarray[Any, Any] = reader(path)
     except InputError:
         raise
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not encoded in UTF-8. Save it as UTF-8.") from error
     # Any: each reader has errors of its own, and a damaged file may raise anything.
     except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(f"{path} cannot be read: {reason}") from error
-    if isinstance(table, pd.DataFrame) and path.suffix.lower() == ".csv":
-        _check_header(table, path)
+        raise _unreadable(path, error) from error
     if np.ndim(table) and not len(table):
         raise InputError(f"{path} has no rows.")
     return table
 
 
-def _check_header(table: pd.DataFrame, path: Path) -> None:
-    """Raise InputError where columns would be taken for others.
+def _unreadable(path: Path, error: Exception) -> InputError:
+    if isinstance(error, UnicodeDecodeError):
+        return InputError(f"{path} is not encoded in UTF-8. Save it as UTF-8.")
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return InputError(f"{path} cannot be read: {reason}")
+
+
+def parse_csv(
+    file: Path | IO[bytes], path: Path, kinds: Mapping[str, Any] | None = None
+) -> pd.DataFrame:
+    """A table with a line of column names, whose columns are all known by name.
 
     A first column without a name would be taken for the names of rows, and shift the others.
+
+    Arguments:
+        file: the file, or a part of it with its line of column names.
+        path: what the file is called in messages.
+        kinds: the types of some columns.
     """
+    try:
+        table: pd.DataFrame = pd.read_csv(file, dtype=None if kinds is None else dict(kinds))
+    # Any: a damaged file may raise anything.
+    except Exception as error:
+        raise _unreadable(path, error) from error
     if not isinstance(table.index, pd.RangeIndex):
         raise InputError(
             f"{path}: its rows have more fields than its line of column names. Give each column a "
             "name, or drop the separator at the ends of lines."
         )
+    return table
 
 
-def _check_separator(path: Path) -> None:
+def check_separator(path: Path) -> None:
     """Raise InputError where something else than commas stands between the names of columns.
 
     All of them would be one column; and numbers with commas would be taken apart.

@@ -29,6 +29,16 @@ class HalfSpaces:
     doubt: Array
     grain: Array
 
+    def __getitem__(self, rows: slice) -> HalfSpaces:
+        """Some of them."""
+        return HalfSpaces(
+            self.normals[rows],
+            self.limits[rows],
+            self.rounding[rows],
+            self.doubt[rows],
+            self.grain[rows],
+        )
+
     @classmethod
     def interleaved(cls, parts: Sequence[HalfSpaces]) -> HalfSpaces:
         """The first of each part, then the second of each, and so on."""

@@ -14,7 +14,7 @@ from cfopt.exact.geometry.half_spaces import HalfSpaces, Leeway
 from cfopt.exact.geometry.support import Support
 
 #: How exactly sums of products are known, as a fraction of their terms.
-_ROUNDING = 1e-13
+ROUNDING = 1e-13
 #: A clash proves that there is no solution only if it exceeds what the rows may be broken by this
 #: many times: the leeway grows with the change, and would overtake a smaller one not far away.
 FAR = 100.0
@@ -58,19 +58,20 @@ class System:
 
     def with_cuts(self, cuts: HalfSpaces) -> System:
         """The system with more half-spaces."""
-        below = np.full(len(cuts.limits), -np.inf)
-        rows = np.stack([below, cuts.limits, cuts.rounding, cuts.doubt, cuts.grain])
+        rows = np.empty((5, len(cuts.limits)))
+        rows[0], rows[1] = -np.inf, cuts.limits
+        rows[2], rows[3], rows[4] = cuts.rounding, cuts.doubt, cuts.grain
         return self._with(cuts.normals, rows, self.plain)
 
     def with_leeway(self, leeway: Leeway, cuts: HalfSpaces) -> System:
         """The system whose last rows, which are these cuts, may be broken."""
-        norm, before = _lengths(cuts.normals), len(self.matrix) - len(cuts.limits)
+        norm, before = lengths(cuts.normals), len(self.matrix) - len(cuts.limits)
         constant = np.pad(leeway.constant / norm, (before, 0))
         growth = np.pad(leeway.growth / norm[:, None], ((before, 0), (0, 0)))
         return replace(self, leeway=Leeway(constant, growth))
 
     def _with(self, matrix: Array, rows: Array, plain: bool) -> System:
-        norm = _lengths(matrix)
+        norm = lengths(matrix)
         return System(
             self.lower,
             self.upper,
@@ -230,8 +231,8 @@ class System:
         weight = np.abs(multipliers)
         if self.leeway is None and self.plain and self.support is None:
             # Nothing is closed, and nothing grows.
-            noise = float(weight @ (_ROUNDING * np.abs(self.rows[1]) + self.rows[3]))
-            vanishes = bool((np.abs(g) <= weight @ (self.rows[4] + _ROUNDING)).all())
+            noise = float(weight @ (ROUNDING * np.abs(self.rows[1]) + self.rows[3]))
+            vanishes = bool((np.abs(g) <= weight @ (self.rows[4] + ROUNDING)).all())
             return -c - noise, float(np.sqrt(g @ g)), vanishes
         growth, _ = self.spare(multipliers)
         falls = [g + growth, growth - g]  # how fast `g u - growth |u|` falls below and above 0
@@ -245,14 +246,14 @@ class System:
             slope = np.maximum(slope, np.where(finite, 0.0, fall))
         # Rounding must not pass for an excess.
         limits = np.abs(self._ends).max(axis=0)
-        noise = weight @ (_ROUNDING * limits + self.rows[3]) + _ROUNDING * np.abs(least).sum()
+        noise = weight @ (ROUNDING * limits + self.rows[3]) + ROUNDING * np.abs(least).sum()
         excess = self.total(least) - c - float(noise)
         open_ended = ~np.isfinite(np.where(g > 0, self.lower, self.upper))
-        vanishes = bool((np.abs(g[open_ended]) <= weight @ (self.rows[4] + _ROUNDING)).all())
+        vanishes = bool((np.abs(g[open_ended]) <= weight @ (self.rows[4] + ROUNDING)).all())
         return excess, float(np.sqrt(slope @ slope)), vanishes
 
 
-def _lengths(matrix: Array) -> Array:
+def lengths(matrix: Array) -> Array:
     """The divisors that give rows norm 1, `(k, p) -> (k,)`; 1 where they are 0."""
     norm: Array = np.sqrt(np.square(matrix).sum(axis=1))
     norm[norm == 0] = 1.0

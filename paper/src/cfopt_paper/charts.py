@@ -79,8 +79,8 @@ class Sweep:
             x, points["low"], points["high"], color=colour, alpha=0.15, linewidth=0
         )
         if set(SEEDS) <= set(points.columns):
-            ends = (points[name] for name in SEEDS)
-            self.axes.vlines(x, *ends, color=colour, linewidth=1.0, alpha=0.7)
+            low, high = (points[name] for name in SEEDS)
+            self.axes.vlines(x, low, high, color=colour, linewidth=1.0, alpha=0.7)
 
     def paper(self, values: pd.DataFrame, label: str = "paper", colour: str = PAPER) -> None:
         """What the paper's figure shows: `x` and `value`."""

@@ -7,7 +7,8 @@ import numpy as np
 from cfopt._typing import Array
 from cfopt.exact.geometry.daqp import Refutation, nearest_by_daqp
 from cfopt.exact.geometry.nearest import Nearest
-from cfopt.exact.geometry.norms import Euclidean, Norm
+from cfopt.exact.geometry.norm import Norm
+from cfopt.exact.geometry.norms import Euclidean
 from cfopt.exact.geometry.system import System
 from cfopt.exact.geometry.tree import Cases, Grid, best_multiple, case_bounds
 

@@ -1,7 +1,8 @@
 """Write the pages of the site that follow from the code: `make docs`.
 
-Commands, configuration and HTTP interface come from the objects that validate them; each example
-of the gallery is run, and its page shows the code, what it prints and the picture that it makes.
+Commands, configuration and HTTP interface come from the objects that validate them, measurements
+from the last run of the benchmarks; each example of the gallery is run, and its page shows the
+code, what it prints and the picture that it makes.
 The pages are not kept in the repository.
 """
 
@@ -9,8 +10,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import os
 import runpy
+import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import chdir, redirect_stdout
@@ -38,6 +41,7 @@ from cfopt.web.server import create_app
 
 DOCS = Path(__file__).parent
 GALLERY = DOCS / "gallery"
+BENCHMARKS = DOCS.parent / "benchmarks"
 
 
 @dataclass(frozen=True)
@@ -279,6 +283,48 @@ def http() -> str:
     return "\n".join(parts)
 
 
+def measurements(folder: Path) -> None:
+    """A page of all measurements; those of other libraries in short, to be included in another."""
+    shutil.copyfile(BENCHMARKS / "results.md", folder / "measurements.md")
+    shutil.copyfile(BENCHMARKS / "growth.png", folder / "growth.png")
+    (folder / "peers.txt").write_text(peers())
+
+
+#: What the short table has of each method, and what it is called there.
+_PEERS = {
+    "method": "method",
+    "valid": "valid",
+    "proved": "proved",
+    "L1 / least": "L1",
+    "L2 / least": "L2",
+    "changed": "changed",
+    "LOF": "LOF",
+    "under noise": "noise",
+    "under refits": "refits",
+    "ms": "ms",
+}
+
+
+def peers() -> str:
+    """Other libraries beside cfopt: a table for each predictor, with the most telling columns."""
+    lines = json.loads((BENCHMARKS / "results.json").read_text())["peers"]
+    parts = []
+    for predictor in dict.fromkeys(line["predictor"] for line in lines):
+        own = [line for line in lines if line["predictor"] == predictor]
+        parts += [
+            f"**{predictor.capitalize()}**, {own[0]['rows']} days\n",
+            f"| {' | '.join(_PEERS.values())} |",
+            f"|{' --- |' * len(_PEERS)}",
+            *(f"| {' | '.join(_cell(line[name]) for name in _PEERS)} |" for line in own),
+            "",
+        ]
+    return "\n".join(parts)
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
 def main() -> None:
     """Write all pages."""
     made = DOCS / "made"
@@ -286,6 +332,7 @@ def main() -> None:
     (made / "command-line.md").write_text(command_line())
     (made / "configuration.md").write_text(configuration())
     (made / "http.md").write_text(http())
+    measurements(made)
     gallery(made / "gallery")
 
 

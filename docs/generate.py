@@ -23,6 +23,7 @@ from io import StringIO
 from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -112,12 +113,12 @@ def gallery(folder: Path) -> None:
 
 
 def _page(example: Example, folder: Path) -> str:
-    """Run an example, which leaves its picture in the folder: its page."""
-    printed, _ = example.run(folder)
-    picture = folder / f"{example.name}.png"
-    page = [f"# {example.title}\n", f"{example.text}\n"]
-    if picture.is_file():
-        page.append(f"![{example.title}]({picture.name})\n")
+    """Run an example, and keep its picture in the folder: its page."""
+    picture = f"{example.name}.png"
+    with TemporaryDirectory() as elsewhere:  # some leave more than a picture
+        printed, _ = example.run(Path(elsewhere))
+        shutil.move(Path(elsewhere) / picture, folder / picture)
+    page = [f"# {example.title}\n", f"{example.text}\n", f"![{example.title}]({picture})\n"]
     page += [f"```python\n{example.code}\n```\n", "It prints:\n", f"```text\n{printed}\n```\n"]
     return "\n".join(page)
 

@@ -1,7 +1,8 @@
 """Write the pages of the site that follow from the code: `make docs`.
 
-Commands, configuration and HTTP interface come from the objects that validate them; each example
-of the gallery is run, and its page shows the code, what it prints and the picture that it makes.
+Commands, configuration and HTTP interface come from the objects that validate them, measurements
+from the last run of the benchmarks; each example of the gallery is run, and its page shows the
+code, what it prints and the picture that it makes.
 The pages are not kept in the repository.
 """
 
@@ -9,8 +10,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import os
 import runpy
+import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import chdir, redirect_stdout
@@ -20,6 +23,7 @@ from io import StringIO
 from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -38,6 +42,7 @@ from cfopt.web.server import create_app
 
 DOCS = Path(__file__).parent
 GALLERY = DOCS / "gallery"
+BENCHMARKS = DOCS.parent / "benchmarks"
 
 
 @dataclass(frozen=True)
@@ -108,12 +113,12 @@ def gallery(folder: Path) -> None:
 
 
 def _page(example: Example, folder: Path) -> str:
-    """Run an example, which leaves its picture in the folder: its page."""
-    printed, _ = example.run(folder)
-    picture = folder / f"{example.name}.png"
-    page = [f"# {example.title}\n", f"{example.text}\n"]
-    if picture.is_file():
-        page.append(f"![{example.title}]({picture.name})\n")
+    """Run an example, and keep its picture in the folder: its page."""
+    picture = f"{example.name}.png"
+    with TemporaryDirectory() as elsewhere:  # some leave more than a picture
+        printed, _ = example.run(Path(elsewhere))
+        shutil.move(Path(elsewhere) / picture, folder / picture)
+    page = [f"# {example.title}\n", f"{example.text}\n", f"![{example.title}]({picture})\n"]
     page += [f"```python\n{example.code}\n```\n", "It prints:\n", f"```text\n{printed}\n```\n"]
     return "\n".join(page)
 
@@ -279,6 +284,48 @@ def http() -> str:
     return "\n".join(parts)
 
 
+def measurements(folder: Path) -> None:
+    """A page of all measurements; those of other libraries in short, to be included in another."""
+    shutil.copyfile(BENCHMARKS / "results.md", folder / "measurements.md")
+    shutil.copyfile(BENCHMARKS / "growth.png", folder / "growth.png")
+    (folder / "peers.txt").write_text(peers())
+
+
+#: What the short table has of each method, and what it is called there.
+_PEERS = {
+    "method": "method",
+    "valid": "valid",
+    "proved": "proved",
+    "L1 / least": "L1",
+    "L2 / least": "L2",
+    "changed": "changed",
+    "LOF": "LOF",
+    "under noise": "noise",
+    "under refits": "refits",
+    "ms": "ms",
+}
+
+
+def peers() -> str:
+    """Other libraries beside cfopt: a table for each predictor, with the most telling columns."""
+    lines = json.loads((BENCHMARKS / "results.json").read_text())["peers"]
+    parts = []
+    for predictor in dict.fromkeys(line["predictor"] for line in lines):
+        own = [line for line in lines if line["predictor"] == predictor]
+        parts += [
+            f"**{predictor.capitalize()}**, {own[0]['rows']} days\n",
+            f"| {' | '.join(_PEERS.values())} |",
+            f"|{' --- |' * len(_PEERS)}",
+            *(f"| {' | '.join(_cell(line[name]) for name in _PEERS)} |" for line in own),
+            "",
+        ]
+    return "\n".join(parts)
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
 def main() -> None:
     """Write all pages."""
     made = DOCS / "made"
@@ -286,6 +333,7 @@ def main() -> None:
     (made / "command-line.md").write_text(command_line())
     (made / "configuration.md").write_text(configuration())
     (made / "http.md").write_text(http())
+    measurements(made)
     gallery(made / "gallery")
 
 

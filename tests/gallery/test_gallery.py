@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from docs.generate import DOCS, Example, command_line, configuration, examples, http
+from docs.generate import (
+    BENCHMARKS,
+    DOCS,
+    Example,
+    command_line,
+    configuration,
+    examples,
+    http,
+    measurements,
+)
 
 import cfopt
 
@@ -65,6 +75,18 @@ def test_the_references_of_commands_and_requests_name_all_of_them() -> None:
         assert f"## cfopt {name}\n" in commands
     assert "## POST /api/explain\n" in requests
     assert "| `question" in requests
+
+
+def test_the_table_of_other_libraries_is_the_one_that_was_measured(tmp_path: Path) -> None:
+    measurements(tmp_path)
+    short = (tmp_path / "peers.txt").read_text()
+    for line in json.loads((BENCHMARKS / "results.json").read_text())["peers"]:
+        row = (
+            f"| {line['method']} | {line['valid']} | {line['proved']} | {line['L1 / least']:.3g} |"
+        )
+        assert row in short
+    assert (tmp_path / "growth.png").is_file()
+    assert "(growth.png)" in (tmp_path / "measurements.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -80,8 +80,8 @@ def explain_dataset(
         folder: where parts are kept. What is there already is not explained again; a folder of
             another question or another table is refused.
         label: the column that says what rows are called.
-        generative, proximity, plausibility, search, features, reference, margin, robust, options,
-            prices: as for `explain`.
+        generative, proximity, plausibility, search, features: as for `explain`.
+        reference, margin, robust, options, prices: the same.
         time_limit: seconds for each batch.
         batch: rows to explain at once, at most.
         part: rows that are kept together in one file, at most.

@@ -13,8 +13,9 @@ from cfopt import registry
 from cfopt._typing import Array
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
+from cfopt.exact.affine_proof import CutProof
 from cfopt.exact.affine_task import AffineTask
-from cfopt.exact.certificate import Cut, CutProof
+from cfopt.exact.certificate import Cut
 from cfopt.exact.geometry import Leaf
 from cfopt.question.proximity import L2
 from cfopt.question.quantifier import Quantifier

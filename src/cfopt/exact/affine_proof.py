@@ -208,11 +208,12 @@ def _belong(model: AffineTask, rows: Indices, kind: Quantifier, decisions: Array
     As `Cut.belongs` says of one.
     """
     rules = model.rules
+    belong: Flags = np.ones(len(rows), dtype=bool)
     if kind is Quantifier.GIVEN:
-        return (decisions == rules.factual.numpy()[rows]).all(axis=1)
-    if not (rules.criterion.contrasts and rules.margin > 0):
-        return np.ones(len(rows), dtype=bool)
-    return (decisions != model.pivot[rows]).any(axis=1)
+        belong = (decisions == rules.factual.numpy()[rows]).all(axis=1)
+    elif rules.criterion.contrasts and rules.margin > 0:
+        belong = (decisions != model.pivot[rows]).any(axis=1)
+    return belong
 
 
 @dataclass(frozen=True)

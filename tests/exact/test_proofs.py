@@ -12,7 +12,8 @@ from benchmarks.independent import is_feasible, nearest_l1, nearest_l2
 from tests.pipelines import another, normal, random_linear
 
 import cfopt
-from cfopt.exact.certificate import Cut, CutProof
+from cfopt.exact.affine_proof import CutProof
+from cfopt.exact.certificate import Cut
 from cfopt.exact.geometry import (
     Euclidean,
     Grid,

@@ -10,7 +10,8 @@ import torch
 from cfopt._typing import Array
 from cfopt.engine.task import Task
 from cfopt.errors import InputError
-from cfopt.exact.certificate import Certificate, Clash, CutProof
+from cfopt.exact.affine_proof import CutProof
+from cfopt.exact.certificate import Certificate, Clash
 from cfopt.exact.wish_task import WishTask
 from cfopt.problems.base import Problem
 from cfopt.problems.conditions import Conditions

@@ -9,8 +9,9 @@ import numpy as np
 
 from cfopt._typing import Array
 from cfopt.engine.task import Task
+from cfopt.exact.affine_proof import CutProof
 from cfopt.exact.affine_task import AffineTask
-from cfopt.exact.certificate import Certificate, Clash, Cut, CutProof
+from cfopt.exact.certificate import Certificate, Clash, Cut
 from cfopt.exact.decision_table import DecisionTable
 from cfopt.exact.rivals import Rivals
 from cfopt.question.quantifier import Quantifier

@@ -77,7 +77,7 @@ class Kind:
         """An answer, by its row and the changes of all features in units of their scales."""
         self.count += 1
         self.total = change.copy() if not len(self.total) else self.total + change
-        self.rows.append((key, row, change))
+        self.rows.append((key, row, change.copy()))  # a view would keep all rows of its part
         if len(self.rows) > 2 * _CANDIDATES:
             self.rows = sorted(self.rows, key=lambda one: one[0])[:_CANDIDATES]
 

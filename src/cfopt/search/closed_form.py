@@ -13,8 +13,9 @@ from cfopt import registry
 from cfopt._typing import Array
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
+from cfopt.exact.affine_proof import CutProof
 from cfopt.exact.affine_task import AffineTask
-from cfopt.exact.certificate import Cut, CutProof
+from cfopt.exact.certificate import Cut
 from cfopt.exact.geometry import Cases, HalfSpaces, Leaf
 from cfopt.question.proximity import L2
 from cfopt.question.quantifier import Quantifier
@@ -103,8 +104,8 @@ def _project(task: Task) -> Points:
     multipliers = np.where(reachable, slope, unreachable)
     solved = torch.from_numpy(reachable | (excess == 0)).to(task.space.origin.device)
     trees = [
-        _by_case(model, row, one) or Leaf(multipliers[row : row + 1])
-        for row, one in enumerate(found)
+        _by_case(model, row, found[row : row + 1]) or Leaf(multipliers[row : row + 1])
+        for row in range(len(factual))
     ]
     proofs = [CutProof((cut,), tree) for cut, tree in zip(cuts, trees, strict=True)]
     none = torch.zeros(len(task), dtype=torch.long, device=task.space.origin.device)

@@ -10,8 +10,9 @@ import numpy as np
 
 from cfopt._typing import Array
 from cfopt.engine.rules import TOLERANCE
+from cfopt.exact.affine_proof import CutProof
 from cfopt.exact.affine_task import AffineTask
-from cfopt.exact.certificate import Cut, CutProof, cut_directions
+from cfopt.exact.certificate import Cut, cut_directions
 from cfopt.exact.geometry import HalfSpaces, Leaf, Master, Nearest
 from cfopt.problems.base import FEASIBILITY_TOLERANCE
 from cfopt.question.quantifier import Quantifier

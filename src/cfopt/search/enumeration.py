@@ -15,8 +15,9 @@ from cfopt._typing import Array
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
+from cfopt.exact.affine_proof import AffineProof, CutProof, ListProof
 from cfopt.exact.affine_task import AffineTask
-from cfopt.exact.certificate import AffineProof, Cut, CutProof, ListProof
+from cfopt.exact.certificate import Cut
 from cfopt.exact.worst_case import WorstCases
 from cfopt.question.quantifier import Quantifier
 from cfopt.search.base import Search, check_whole

@@ -16,7 +16,7 @@ from cfopt._typing import Array
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
 from cfopt.errors import InputError
-from cfopt.exact.certificate import CutProof
+from cfopt.exact.affine_proof import CutProof
 from cfopt.exact.far_plans import FarPlans, Reference, farthest, others
 from cfopt.exact.geometry import Leaf
 from cfopt.exact.wish_task import WishTask

@@ -26,7 +26,7 @@ class _Index(NamedTuple):
 
     header: bytes
     starts: list[int]
-    count: int
+    rows: int
 
 
 class CsvRows(Rows):
@@ -47,7 +47,7 @@ class CsvRows(Rows):
         self._last: tuple[int, pd.DataFrame] | None = None
 
     def __len__(self) -> int:
-        return self._index.count
+        return self._index.rows
 
     def read(self, rows: Sequence[int]) -> pd.DataFrame:
         """Some rows by their numbers, from 0, in this order."""
@@ -72,7 +72,7 @@ class CsvRows(Rows):
     def _text(self) -> dict[str, Any]:
         """The types of the columns that are text in the first piece."""
         kinds = self._parse(0, {}).dtypes
-        return {name: kind for name, kind in kinds.items() if not _counts(kind)}
+        return {str(name): kind for name, kind in kinds.items() if not _counts(kind)}
 
     def _parse(self, number: int, kinds: dict[str, Any]) -> pd.DataFrame:
         starts, first = self._index.starts, number * self._piece

@@ -101,6 +101,8 @@ TITLES = {
     "thresholds": "Relative answers at thresholds of trees, predicted anew by the library itself",
     "few changes": "Few changes and several options behind an affine predictor: claims, some of "
     "them checked over all sets of features, and CPU time beside the plain question",
+    "few changes behind a network": "Few changes behind a network of three layers, beside the "
+    "nearest of many points",
     "questions": "Further questions beside the plain one: 100 tasks each, best of five in turns",
     "wishes": "Partial wishes behind an affine predictor: claims checked by listing all decisions, "
     "and the time beside a question about the full plan",
@@ -272,6 +274,7 @@ def _options(record: Record) -> None:
     """Few changes, and several options."""
     grid, knapsack = tasks.grid(), tasks.knapsack(features=10)
     record("few changes", few_changes.compare(grid) + few_changes.compare(knapsack))
+    record("few changes behind a network", few_changes.behind_a_network())
 
 
 def _robust(record: Record) -> None:

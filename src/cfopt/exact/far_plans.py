@@ -86,7 +86,7 @@ class Ratio:
         shortfall = 0.0 if solved.shortfall is None else float(solved.shortfall[0])
         terms = np.abs(self.gain) @ np.abs(plan) + abs(self.level)
         value = float(prices @ plan) + self.level - length * self.start - shortfall
-        return plan, value >= -_ROUNDING * terms
+        return plan, bool(value >= -_ROUNDING * terms)
 
 
 def others(model: WishTask, plans: list[Array]) -> Problem | None:

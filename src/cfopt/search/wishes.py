@@ -127,9 +127,11 @@ class _Run:
         if not model.affine.varied:
             prices = model.affine.prices(rows, u)
             rival = rules.rival(prices)
-            tolerances = (_WORTH_A_CUT, TOLERANCE / 2)
-            judged = [rules.judge(prices, rival.decisions, t, rival.shortfall) for t in tolerances]
-            return rival, *(one.holds.tolist() for one in judged)
+            holds, good = (
+                rules.judge(prices, rival.decisions, tolerance, rival.shortfall).holds.tolist()
+                for tolerance in (_WORTH_A_CUT, TOLERANCE / 2)
+            )
+            return rival, holds, good
         plans = model.rules.factual.numpy().copy()
         plans[rows] = [self.rows[row].plan for row in rows]
         about = model.affine.about(plans)

@@ -55,18 +55,15 @@ class ByCase:
     def solve(self, system: System) -> Nearest | None:
         """The cheapest change of a system that has grown by cuts; None if it is not found."""
         self._grow(system)
-        best, cost = None, np.inf
-        for u in self._points.values():
-            if float(u @ u) < cost:
-                best, cost = u, float(u @ u)
-        while self._bounds[least := int(self._bounds.argmin())] < (1 - _GAP) * cost:
+        best = min(self._points.values(), key=_cost, default=None)
+        while self._bounds[least := int(self._bounds.argmin())] < (1 - _GAP) * _cost(best):
             if least in self._points or not self._look(system, least):
                 return None
-            u = self._points.get(least)
-            if u is not None and float(u @ u) < cost:
-                best, cost = u, float(u @ u)
+            best = min(best, self._points.get(least), key=_cost)
         bound = float(self._bounds.min())
-        return None if best is None else Nearest(best, min(bound, cost), Cases(self._multipliers))
+        if best is None:
+            return None
+        return Nearest(best, min(bound, _cost(best)), Cases(self._multipliers))
 
     def _grow(self, system: System) -> None:
         """Reckon with new cuts: each alone, and together with each of the others."""
@@ -107,7 +104,7 @@ class ByCase:
             return False
         weights = best_multiple(system, self._cases[case], found.multipliers)
         bound = float(case_bounds(system, self._cases[case : case + 1], weights[None])[0])
-        raised = bound > self._bounds[case]
+        raised = bool(bound > self._bounds[case])
         if raised:
             self._bounds[case], self._multipliers[case] = bound, weights
         if isinstance(found, Refutation):
@@ -117,3 +114,8 @@ class ByCase:
         cost, size = float(u @ u), max(1.0, float(np.abs(u).max(initial=0.0)))
         self._points[case] = u
         return cost - bound <= _GAP * cost and system.breach(u) <= _BREACH * size
+
+
+def _cost(u: Array | None) -> float:
+    """`|u|^2`; inf without a change."""
+    return np.inf if u is None else float(u @ u)

@@ -50,8 +50,11 @@ def with_typical(e: Explanation, model: GenerativeModel, known: Tensor | None) -
     usual = _usual(model, known)
     if usual is None:
         return e
-    before, after = (_percentile(_errors(model, x), usual) for x in (e.x0, e.x))
-    typical = Typical(before, torch.where(e.valid.cpu(), after, torch.nan))
+    # Rows without an answer are not reconstructed.
+    answers = e.x.clone()
+    answers[~e.valid] = torch.nan
+    before, after = (_percentile(_errors(model, x), usual) for x in (e.x0, answers))
+    typical = Typical(before, after)
     messages = [
         f"{text}{_words(float(p))}" for text, p in zip(e.message, before.tolist(), strict=True)
     ]
@@ -83,7 +86,7 @@ def _errors(model: GenerativeModel, x: Tensor) -> Tensor:
     """`|x - d(e(x))|^2` of each row, `(B,)`; NaN where x is not finite."""
     found = torch.full((len(x),), torch.nan, dtype=torch.float64)
     finite = x.flatten(1).isfinite().all(1).nonzero().flatten()
-    for rows in torch.split(finite, _AT_ONCE):
+    for rows in torch.split(finite, _AT_ONCE) if len(finite) else ():
         error = (x[rows] - reconstruct(model, x[rows])).flatten(1).double().square().sum(1)
         found[rows.cpu()] = error.cpu()
     return found

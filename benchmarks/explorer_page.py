@@ -10,7 +10,7 @@ import statistics
 import sys
 from typing import Any
 
-from tests.browsing import Visit, browsing, command_serving, find_browser
+from tests.browsing import FAR, Visit, browsing, command_serving, find_browser
 
 #: How often each is measured.
 _LOADS, _MOVES, _QUESTIONS = 7, 40, 7
@@ -112,7 +112,7 @@ def _moves(visit: Visit) -> list[float]:
 def _gaps(visit: Visit) -> list[float]:
     """Times between the reports of a search on a map, as they reach the page."""
     page = visit.open()
-    visit.drag((0, 0), (0, 11), (11, 11))
+    visit.drag(*FAR)
     page.evaluate(_WATCH)
     visit.explain()
     visit.answer()

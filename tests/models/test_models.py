@@ -143,6 +143,13 @@ def test_a_map_of_another_kind_is_called_unlike_those_that_the_model_knows(
     assert "unlike" not in e.message[0]
     again = cfopt.Explanation.from_json(e.to_json())
     assert torch.equal(again.typical.before, e.typical.before)  # type: ignore[union-attr]
+    assert bool((e.typical.after.isfinite() == e.valid).all())
+    # Where nothing can be used, there is nothing to reconstruct.
+    e = cfopt.explain(
+        x * torch.nan, models.pipeline, cfopt.Epsilon(0.1), generative=models.generative
+    )
+    assert e.status == ("rejected", "rejected")
+    assert bool(e.typical.before.isnan().all())  # type: ignore[union-attr]
 
 
 def test_bytes_with_channels_last_are_read_as_the_same_maps(models: cfopt.TerrainModels) -> None:

@@ -99,6 +99,17 @@ def test_a_set_of_cells_that_is_no_path_is_refused() -> None:
     assert "whole numbers" in problem.explain_faults(half)[0]
 
 
+def test_visits_of_cells_are_a_path_where_the_flow_program_finds_a_flow() -> None:
+    problem, rng = TerrainShortestPath(3, 3), np.random.default_rng(0)
+    paths = problem.optimise(rng.uniform(0.1, 1.0, (60, 9)))
+    # Some have a cell more or less, or visits that cancel out.
+    changed = paths + rng.integers(-1, 2, paths.shape) * (rng.random(paths.shape) < 0.15)
+    for visits in (paths, changed):
+        flows = problem._flow_program().faults(visits)
+        assert [bool(fault) for fault in problem.faults(visits)] == [bool(one) for one in flows]
+    assert 10 < sum(bool(fault) for fault in problem.faults(changed)) < 50
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -33,10 +33,12 @@ def test_the_whole_workbench_fits_the_windows_of_laptops(visit: Callable[..., Vi
             assert page.evaluate(BOTTOM, part) <= height, (width, part)
         before = page.evaluate(TOP)
         here.choose("tool", "paint")
-        assert page.locator("#palette").is_visible()
+        assert page.evaluate(BOTTOM, "#palette") <= height, width
         assert page.evaluate(TOP) == before
         page.evaluate("document.querySelector('#notice').hidden = false")
         assert page.evaluate(TOP) == before
+        covered = page.locator("#notice").bounding_box()
+        assert covered["y"] + covered["height"] <= before
         page = here.open("/?grid#grid")
         assert page.evaluate(BOTTOM, "#table-ask .primary") <= height
 

@@ -45,6 +45,9 @@ def test_a_street_an_item_or_a_cell_is_wished_for_or_not_with_one_click(
     page.locator("#wanted-said", has_text="It would cost").wait_for()
     page.keyboard.press("Control+z")
     page.locator("#wanted-said", has_text="Any route with P-U").wait_for()
+    page = here.open("/?items#knapsack")
+    words = page.locator("#wish-modes span").all_inner_texts()
+    assert words == ["All of it", "With this", "Without this"]
     page = here.open("/?map#terrain")
     here.choose("tool", "uses")
     page.mouse.click(*here.cell(6, 5))

@@ -118,6 +118,8 @@ def test_beyond_this_machine_a_token_is_needed_and_kept_as_a_cookie() -> None:
     address = Address.of("0.0.0.0", 8321)
     assert address.url == f"http://0.0.0.0:8321/?token={address.token}"
     assert len(address.token) > 20
+    assert "in place of 0.0.0.0 in it." in address.elsewhere
+    assert Address.of("192.168.0.7", 8321).elsewhere == ""
     assert address.token != Address.of("0.0.0.0", 8321).token
     for local in ("127.0.0.1", "localhost", "::1", "127.0.0.5"):
         assert Address.of(local, 8321).token == ""

@@ -142,3 +142,11 @@ def test_a_ready_question_is_played_and_terms_are_asked_for_and_kept(visit: Any)
     page.get_by_role("button", name="Next").click()
     page.locator("#guide-said", has_text="the dashed one").wait_for()
     assert "12 cells to L12, complete" in page.locator("#route-said").inner_text()
+    # What is said covers nothing that it is about, and a search cannot be skipped.
+    ends = "document.querySelector('#guide').getBoundingClientRect().bottom"
+    assert page.evaluate(ends) <= page.locator("#board").bounding_box()["y"]
+    page.get_by_role("button", name="Next").click()
+    page.get_by_role("button", name="Next").click()
+    page.locator("#map-ask .progress").wait_for()
+    assert page.locator("#guide").is_visible()
+    assert page.locator("#guide-next").is_hidden()

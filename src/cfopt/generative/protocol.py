@@ -104,7 +104,7 @@ class _Method:
 
     def check_repeatable(self, given: Tensor, before: Tensor) -> None:
         """Raise InputError unless the same comes back again, and for the first row alone."""
-        for part in (given, given[:1]):
+        for part in (given, given[:1]) if len(given) > 1 else (given,):
             if torch.allclose(
                 self(part), before[: len(part)], rtol=1e-4, atol=1e-5, equal_nan=True
             ):

@@ -34,7 +34,7 @@ def refuse_rejected(e: Explanation) -> None:
 
 
 def finish(figure: Figure, path: str | Path | None) -> Figure:
-    """The figure, saved if a path is given; its texts are as they are written, and no formulas."""
+    """The figure, saved if a path is given; its texts are shown as written, not as formulas."""
     for text in figure.findobj(Text):
         text.set_parse_math(False)  # a feature may be called "cost in $"
     if path is not None:

@@ -53,10 +53,13 @@ def with_typical(e: Explanation, model: GenerativeModel, known: Tensor | None) -
     usual = _usual(model, known)
     if usual is None:
         return e
-    before, after = (_percentile(_errors(model, x), usual) for x in (e.x0, e.x))
-    return _told(
+    # Rows without an answer are not reconstructed.
+    answers = e.x.clone()
+    answers[~e.valid] = torch.nan
+    before, after = (_percentile(_errors(model, x), usual) for x in (e.x0, answers))
+    return _with_words(
         e,
-        Typical(before, torch.where(e.valid.cpu(), after, torch.nan)),
+        Typical(before, after),
         "; mind that the context itself is unlike those that the generative model knows: it is "
         "reconstructed worse than {:.3g}% of them",
     )
@@ -70,7 +73,7 @@ def with_likeness(e: Explanation, known: Surroundings) -> Explanation:
         known: these.
     """
     before, after = known.percentile(e.x0), known.percentile(e.x)
-    return _told(
+    return _with_words(
         e,
         Typical(before, torch.where(e.valid.cpu(), after, torch.nan)),
         "; mind that the context itself is unlike those that are known: its local outlier factor "
@@ -78,7 +81,7 @@ def with_likeness(e: Explanation, known: Surroundings) -> Explanation:
     )
 
 
-def _told(e: Explanation, typical: Typical, unlike: str) -> Explanation:
+def _with_words(e: Explanation, typical: Typical, unlike: str) -> Explanation:
     """The explanation with how usual its contexts are, and a word where they are not."""
     messages = [
         text + (unlike.format(p) if p >= UNLIKE else "")
@@ -103,7 +106,7 @@ def _errors(model: GenerativeModel, x: Tensor) -> Tensor:
     """`|x - d(e(x))|^2` of each row, `(B,)`; NaN where x is not finite."""
     found = torch.full((len(x),), torch.nan, dtype=torch.float64)
     finite = x.flatten(1).isfinite().all(1).nonzero().flatten()
-    for rows in torch.split(finite, _AT_ONCE):
+    for rows in torch.split(finite, _AT_ONCE) if len(finite) else ():
         error = (x[rows] - reconstruct(model, x[rows])).flatten(1).double().square().sum(1)
         found[rows.cpu()] = error.cpu()
     return found

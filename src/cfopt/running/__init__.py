@@ -1,1 +1,1 @@
-"""Long runs that can be stopped: their folder, their pace, and names that are not known."""
+"""Long runs that can be stopped: their folder, their pace and their threads."""

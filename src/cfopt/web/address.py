@@ -45,6 +45,13 @@ class Address:
         shown = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{shown}:{self.port}" + (f"/?token={self.token}" if self.token else "")
 
+    @property
+    def elsewhere(self) -> str:
+        """How to reach it from another machine, where the printed address does not say so."""
+        if self.host not in _ALL:
+            return ""
+        return f" From another machine, write this one's address in place of {self.host} in it."
+
     def answers_to(self, host: str) -> bool:
         """Whether a Host header names this server, its port included."""
         name, port = split_host(host)

@@ -42,7 +42,7 @@ def criterion_of(asked: Question, alternative: Tensor | None, problem: Problem) 
     Arguments:
         asked: its kind and settings, and its wish if it has one.
         alternative: the decision that it names, `(1, m)`, if any.
-        problem: whose decisions a wish is about.
+        problem: the problem whose decisions a wish is about.
     """
     kind: type[Criterion] = registry.criteria.find(asked.kind)
     name, settings = kind.kind().lower(), asked.model_extra or {}

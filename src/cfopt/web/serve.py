@@ -124,7 +124,7 @@ class _Server(uvicorn.Server):
         """Listen, then say where."""
         await super().startup(sockets)
         if self._address.token:
-            print(_EXPOSED, file=sys.stderr, flush=True)
+            print(_EXPOSED + self._address.elsewhere, file=sys.stderr, flush=True)
         print(f"The explorer is at {self._address.url} (Ctrl-C stops it).", flush=True)
 
     async def on_tick(self, counter: int) -> bool:

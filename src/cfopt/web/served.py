@@ -61,7 +61,7 @@ class ServedPipeline:
         view: how contexts are read and shown.
         naive: makes the question that asks a criterion of all contexts.
         plausible: the same among plausible ones; None without a generative model.
-        generative: that model.
+        generative: the generative model.
     """
 
     title: Title

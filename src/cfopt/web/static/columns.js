@@ -9,6 +9,9 @@ const HINTS = 4; // of a longer one
 const NOISE = 1e-6; // as exactly as solvers answer
 
 export class ColumnsDrawing {
+  uses = "With this";
+  avoids = "Without this";
+
   /** @param on {wanted(decision)} */
   constructor(host, list, { decision_names: names, columns }, on) {
     Object.assign(this, { host, on });

@@ -17,21 +17,24 @@ export class Guide {
   }
 
   /**
-   * Play steps, one after the other: {say, act}, words or a function that returns them, and what follows.
+   * Play steps, one after the other: {say, at, act}, words or a function that returns them, the id of what they are
+   * about, which is scrolled into view, and what follows.
    * Whatever goes wrong in a step ends it; the page says why.
    */
   async play(steps) {
     this.stop();
     const turn = this.#turn;
     try {
-      for (const { say, act } of steps) {
+      for (const { say, at, act } of steps) {
         const words = typeof say === "function" ? say() : say;
+        if (at) byId(at).scrollIntoView({ block: "nearest" });
         if (words) await this.#say(words, turn);
+        // A search goes on for as long as it takes; there is nothing to skip.
+        byId("guide-next").hidden = true;
         await act?.();
         if (turn !== this.#turn) throw new Stopped();
       }
       byId("guide-stop").textContent = "Close";
-      byId("guide-next").hidden = true;
     } catch (error) {
       if (turn === this.#turn) this.stop();
       if (!(error instanceof Stopped)) throw error;
@@ -43,12 +46,11 @@ export class Guide {
     this.#go?.();
     byId("guide").hidden = true;
     byId("guide-stop").textContent = "Stop";
-    byId("guide-next").hidden = false;
   }
 
   /** Show words until they can have been read, or "Next" is pressed. */
   async #say(words, turn) {
-    byId("guide").hidden = false;
+    byId("guide").hidden = byId("guide-next").hidden = false;
     byId("guide-said").textContent = words;
     announce(words);
     await new Promise((resolve) => {

@@ -3,7 +3,7 @@
 import { el } from "./dom.js";
 import { number, percent } from "./words.js";
 
-const FULL = 1e-6; // the fraction of a capacity up to which rounding is no excess
+const FULL = 1e-6; // the fraction of a capacity up to which an excess is rounding
 
 /** One button for each item: filled if decided, dashed if asked for; `click` is called with its number. */
 function itemRows(names, costs, decision, alternative, avoided, click) {
@@ -31,6 +31,8 @@ function itemRows(names, costs, decision, alternative, avoided, click) {
 
 /** Items that are put in or left out of the alternative with a click. */
 export class ItemsDrawing {
+  uses = "With this";
+  avoids = "Without this";
   help = "Click items to add them to your alternative or to remove them.";
 
   /**

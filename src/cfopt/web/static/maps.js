@@ -14,7 +14,7 @@ import { alike, straight } from "./routes.js";
 import { failure, underWay } from "./search.js";
 import { Session } from "./session.js";
 import { encoded } from "./uploads.js";
-import { cellName, cellOf, number, told } from "./words.js";
+import { cellName, cellOf, number, summedUp } from "./words.js";
 
 /** The base64 of a data URI. */
 const bare = (uri) => uri.split(",").at(-1);
@@ -93,11 +93,12 @@ export class Maps {
     return [
       {
         say: `The blue line is the ${better} that was decided: from the dot to the square, for ${number(this.#now.value)} in all. The network predicts what each cell costs.`,
+        at: "board",
         act: () => this.editor.lead(straightWay),
       },
       { say: () => `Suppose you had wanted the dashed one, straight ahead. ${this.editor.sketch.words(this.#now)}` },
       { say: `So you ask: ${this.ask.contrast()} Watch the map while it is searched.`, act: () => this.#explain() },
-      { say: () => told(shownVerdict(), "The last picture is the land of the answer; what changed is framed there, and told below.") },
+      { say: () => summedUp(shownVerdict(), "The last picture is the land of the answer; what changed is framed there, and described below.") },
     ];
   }
 
@@ -121,7 +122,7 @@ export class Maps {
     if (!this.session.here(turn)) return;
     const cells = (state.route ?? "").split("-").map(cellOf);
     const fits = cells.every((cell) => cell && cell[0] < grid.rows && cell[1] < grid.cols);
-    const label = map.label ?? (state.from ? "answer of a search" : "image of the link");
+    const label = map.label ?? (state.from ? "answer of a search" : "uploaded image");
     await this.#begin(map, source, label, fits ? cells : []);
     this.ask.state = state;
     this.editor.wish.state = state;

@@ -105,6 +105,8 @@ function picture(plan, prices, lines, label, extra) {
 
 /** A network whose roads and places lead the alternative through them. */
 export class NetworkDrawing {
+  uses = "Through here";
+  avoids = "Not here";
   help =
     "Click roads or places that your route should take; the rest follows the cheapest way. " +
     "By keyboard: arrow keys move, Enter chooses, Backspace undoes.";

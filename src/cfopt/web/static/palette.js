@@ -45,7 +45,7 @@ export class Palette {
       { class: "terrain" },
       el("input", { type: "radio", name: "terrain", value: name, checked }),
       el("img", { src: tile, alt: "", width: 28, height: 28 }),
-      el("span", {}, capital(name), el("small", {}, `about ${number(cost, 2)}`)),
+      el("span", {}, capital(name), el("small", {}, `≈ ${number(cost, 2)}`)),
     );
   }
 }

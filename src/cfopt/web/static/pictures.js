@@ -9,7 +9,7 @@ const SIDES = ["before", "after"];
 const CONTRAST = "Thick: decided before, asked for after. Dashed: the other one.";
 const BEST = "Thick: best before and after. Dashed: what was decided.";
 const PURPLE = "The more purple a pixel, the more it changed.";
-const FRAMED = "Framed: the cells that are told of.";
+const FRAMED = "Framed: the cells that are described.";
 
 /** What two answers beside each other are called. */
 export const NAMES = ["Plausible", "Naive"];

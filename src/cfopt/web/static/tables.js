@@ -13,10 +13,14 @@ import { failure, underWay } from "./search.js";
 import { Session } from "./session.js";
 import { Past } from "./undo.js";
 import { Wish } from "./wish.js";
-import { capital, number, told } from "./words.js";
+import { capital, number, summedUp } from "./words.js";
 
 const ENTRIES = 2000; // of a decision that are listed by name
 const TRIED = 12; // rows among which an example looks for another decision
+const HELP = {
+  uses: "Click or choose what it must take; the rest is left open.",
+  avoids: "Click or choose what it must leave out; the rest is left open.",
+};
 const DRAGGED = 700; // milliseconds: moves of a slider that follow each other so soon are one
 
 export class Tables {
@@ -98,6 +102,7 @@ export class Tables {
     byId("wish-entry").replaceChildren(el("option", { value: "" }, "choose"), ...entries.map(option));
     byId("wish-modes").hidden = !entries.length;
     document.querySelector("input[name=wish][value=plan]").checked = true;
+    for (const mode of ["uses", "avoids"]) document.querySelector(`input[name=wish][value=${mode}] + span`).textContent = this.drawing[mode];
     if (tasks.length) await this.#linked(tasks);
     else await guarded(() => this.#restore(state, asks));
   }
@@ -115,10 +120,10 @@ export class Tables {
     const moves = features ? " Move a slider, and the decision follows." : "";
     const [, , does] = this.#words;
     return [
-      { say: `Drawn in blue is the ${noun} that was decided: it ${does} ${number(this.#now.value)}.${moves}`, act: () => this.#want(other.decision) },
-      { say: () => `Suppose you had wanted another one, dashed: ${byId("wanted-said").textContent}` },
+      { say: `Drawn in blue is the ${noun} that was decided: it ${does} ${number(this.#now.value)}.${moves}`, at: "drawing", act: () => this.#want(other.decision) },
+      { say: () => `Suppose you had wanted another one, dashed. ${byId("wanted-said").textContent}` },
       { say: `So you ask: ${this.ask.contrast()}`, act: () => this.#explain() },
-      { say: () => told(shownVerdict(), "What changed is listed beside the pictures, and below is what is proved.") },
+      { say: () => summedUp(shownVerdict(), "What changed is listed beside the pictures, and below is what is proved.") },
     ];
   }
 
@@ -370,7 +375,7 @@ export class Tables {
     const called = wanted && this.drawing.called ? `${capital(this.drawing.called(wanted))}. ` : "";
     const open = wish.empty ? "" : wish.words(this.pipeline.noun, this.pipeline.decision_names ?? []);
     byId("wanted-said").textContent = open || called + beside || (wanted ? "Chosen." : "None yet.");
-    byId("wanted-help").textContent = this.drawing.help;
+    byId("wanted-help").textContent = HELP[this.#mode] ?? this.drawing.help;
     usable(byId("clear-wanted"), Boolean(wanted) || !wish.empty);
     const shades = el("div", {}, el("dt", {}, "roads: cheap", el("i", { class: "ramp" }), "expensive"));
     byId("table-legend").replaceChildren(

@@ -56,7 +56,7 @@ export function cellOf(name) {
 }
 
 /** An answer and what can be done with it; a way on where there is none. */
-export const told = (verdict, more) =>
+export const summedUp = (verdict, more) =>
   verdict ? `The answer: ${verdict} ${more}` : "This time there is no answer. Change something, and ask again.";
 
 /** A word in front of a sentence. */

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import cfopt
+from cfopt.adapters.forests import predict_of
 from cfopt.exact.affine import is_affine
 from cfopt.pipeline import Adapted, Function
 from cfopt.pipeline.adapted import as_predictor
@@ -28,7 +29,7 @@ from sklearn.compose import (
 )
 from sklearn.cross_decomposition import PLSRegression
 from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.ensemble import RandomForestRegressor, VotingRegressor
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor, VotingRegressor
 from sklearn.feature_selection import SelectKBest, VarianceThreshold
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
@@ -507,3 +508,24 @@ class TestEncoded(PredictorContract):
 
     def contexts(self) -> torch.Tensor:
         return torch.from_numpy(self.predictor().columns.encode(_frame(5)))
+
+
+@pytest.mark.parametrize("kind", [RandomForestRegressor, ExtraTreesRegressor])
+@pytest.mark.parametrize("targets", [1, 4])
+def test_a_forest_asked_for_few_rows_predicts_the_same_numbers_to_the_last_bit(
+    kind: type, targets: int
+) -> None:
+    x, rng = _numbers(), np.random.default_rng(1)
+    y = rng.normal(size=(len(x), targets)) + x[:, :1]
+    model = kind(n_estimators=7, max_depth=5, random_state=0)
+    model.fit(x, y[:, 0] if targets == 1 else y)
+    predict = predict_of(model)
+    at_thresholds = np.tile(x[:1], (7, 1))
+    for row, tree in enumerate(model.estimators_):
+        at_thresholds[row, tree.tree_.feature[0]] = tree.tree_.threshold[0]
+    for given in (x[:1], x[:20], at_thresholds):
+        assert np.array_equal(predict(given), model.predict(given))
+    with pytest.raises(ValueError, match="3 features"):
+        predict(x[:, :3])
+    with pytest.raises(ValueError, match="infinity"):
+        predict(np.full((1, 4), np.inf))

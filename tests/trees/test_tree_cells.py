@@ -135,7 +135,7 @@ def _compare(
     units = np.ones(x.shape[1])
     if proximity is not None and proximity.scale is not None:
         units = np.asarray(proximity.scale, dtype=np.float64)
-    power = 2 if proximity is None else proximity.power
+    order = {cfopt.L1: 1, cfopt.LInf: np.inf}.get(type(proximity), 2)
     done = []
     for row, kind in itertools.product(range(rows), criteria):
         wanted = decided[40 + row][None]
@@ -157,7 +157,7 @@ def _compare(
         ]
         least = _brute_force(
             ensemble.predict, choices, origin,
-            lambda change: (np.abs(change / units) ** power).sum(1),
+            lambda change: np.linalg.norm(change / units, order, 1) ** (2 if order == 2 else 1),
             _holds(criterion, decided[row].numpy(), listed, margin, problem.sense.sign), keep,
         )  # fmt: skip
         about = f"{kind}, row {row}: {e.message[0]}, brute force {least}"
@@ -181,6 +181,17 @@ def test_every_criterion_agrees_with_brute_force() -> None:
 def test_l1_and_scales_agree_with_brute_force() -> None:
     _compare(*_forest(seed=2), proximity=cfopt.L1())
     _compare(*_forest(seed=3), proximity=cfopt.L2(scale=[0.5, 2.0, 1.0]))
+
+
+def test_the_largest_change_agrees_with_brute_force() -> None:
+    _compare(*_forest(seed=2), proximity=cfopt.LInf())
+    _compare(*_forest(seed=3), proximity=cfopt.LInf(scale=[0.5, 2.0, 1.0]), dtype=np.float32)
+    model, x = _forest(seed=11)
+    held = cfopt.Features(integer=[0, 2], lower=-4, upper=4)
+    x = np.clip(x, -4, 4)
+    x[:, [0, 2]] = x[:, [0, 2]].round()
+    between = {f: Between(-4, 4) for f in range(3)}
+    _compare(model, x, features=held, allowed=between, whole=(0, 2), proximity=cfopt.LInf())
 
 
 def test_a_margin_agrees_with_brute_force() -> None:
@@ -253,7 +264,8 @@ def test_whole_numbers_agree_with_brute_force() -> None:
     _compare(model, x, features=features, allowed=held, whole=(0, 2))
 
 
-def test_one_hot_groups_agree_with_brute_force() -> None:
+@pytest.mark.parametrize("proximity", [cfopt.L2(), cfopt.LInf(scale=[2.0, 1, 1, 0.5, 1])])
+def test_one_hot_groups_agree_with_brute_force(proximity: Any) -> None:
     rng = np.random.default_rng(12)
     x, y = _data(5, 12, seed=12)
     x[:, :3] = np.eye(3)[rng.integers(3, size=len(x))]
@@ -262,13 +274,15 @@ def test_one_hot_groups_agree_with_brute_force() -> None:
     features = cfopt.Features(one_hot=[[0, 1, 2]])
     _compare(
         model, x, features=features, allowed={f: Between(0, 1) for f in range(3)},
-        whole=(0, 1, 2), keep=lambda c: c[:, :3].sum(1) == 1,
+        whole=(0, 1, 2), keep=lambda c: c[:, :3].sum(1) == 1, proximity=proximity,
     )  # fmt: skip
 
 
-def _task(x: torch.Tensor, decided: torch.Tensor, pipeline: Any, criterion: Any) -> Task:
+def _task(
+    x: torch.Tensor, decided: torch.Tensor, pipeline: Any, criterion: Any, near: Any = None
+) -> Task:
     rules = Rules(pipeline.problem, decided, criterion)
-    return Task(rules, Space(x, cfopt.L2()), pipeline.predictor, differentiable=False)
+    return Task(rules, Space(x, near or cfopt.L2()), pipeline.predictor, differentiable=False)
 
 
 def _proved() -> tuple[Task, TreeProof, float]:
@@ -330,8 +344,9 @@ def _bound(task: Task, proof: TreeProof, boxes: Any) -> float:
     return found
 
 
+@pytest.mark.parametrize("near", [cfopt.L2(), cfopt.LInf()])
 @pytest.mark.parametrize("kind", ["forest", "a tree for each cost", "groups and whole numbers"])
-def test_the_plain_check_proves_what_the_compiled_one_proves(kind: str) -> None:
+def test_the_plain_check_proves_what_the_compiled_one_proves(kind: str, near: Any) -> None:
     x, y = _data(4, 12, seed=25)
     features = None
     if kind == "groups and whole numbers":
@@ -351,7 +366,7 @@ def test_the_plain_check_proves_what_the_compiled_one_proves(kind: str) -> None:
         range(3), (cfopt.Absolute(decided[30:31]), cfopt.Epsilon(0.2))
     ):
         bound = criterion.bind(1, decided[row : row + 1])
-        task = _task(contexts[row : row + 1], decided[row : row + 1], pipeline, bound)
+        task = _task(contexts[row : row + 1], decided[row : row + 1], pipeline, bound, near)
         if features is not None:
             domain = cfopt.question.domain.Domain.of(features, task.space.origin)
             task = replace(task, space=replace(task.space, domain=domain))
@@ -438,10 +453,11 @@ def test_a_row_that_takes_long_reports_and_ends_when_nobody_waits_any_more(
     ended = threading.Event()
     finish = TreeRow._finish
 
-    def endless(self: TreeRow, *given: Any) -> None:
-        finish(self, *given)
+    def endless(self: TreeRow, *given: Any) -> Any:
+        yield from finish(self, *given)
         while self._in_time(np.inf):
             ended.wait(0.01)
+            yield
         ended.set()
 
     monkeypatch.setattr(TreeRow, "_finish", endless)

@@ -55,6 +55,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "maximising": (lambda: _forest(n=6, seed=6), {"problem": SACK, "epsilon": 0.3}),
     "prices of both signs": (_both_signs, {"problem": SACK, "epsilon": 0.3}),
     "taxicab": (lambda: _forest(seed=2), {"proximity": cfopt.L1()}),
+    "largest change": (lambda: _forest(seed=2), {"proximity": cfopt.LInf()}),
     "margin": (lambda: _forest(seed=3), {"margin": 0.02}),
     "single precision": (lambda: _forest(seed=5), {"dtype": np.float32}),
     "one-hot": (

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from cfopt import registry
+from cfopt.adapters.forests import predict_of
 from cfopt.adapters.kernels import kernel_sum
 from cfopt.adapters.linear import Inputs, fold
 from cfopt.adapters.networks import network
@@ -51,7 +52,7 @@ def inputs_of(model: Any) -> Inputs:
 
 def own_predict(model: Any, inputs: Inputs) -> Callable[[Any], Any]:
     """The model's prediction, of DataFrames if it has columns and otherwise of arrays."""
-    predict: Callable[[Any], Any] = model.predict
+    predict = predict_of(model)
     return predict if inputs.named else lambda frame: predict(frame.to_numpy(dtype=object))
 
 

@@ -22,9 +22,11 @@ class Inequalities:
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules.on_host()
-        criterion, factual = self.rules.criterion, self.rules.factual
-        self._anchor: Array = criterion.anchor(factual).numpy()
-        self._pivot: Array = self.rules.pivot.numpy()
+        factual = self.rules.factual
+        # Of a wish the factual decision stands for all plans, until one is chosen by `about`.
+        plain = self.rules if self.rules.wish is None else self.rules.about(factual)
+        self._anchor: Array = plain.criterion.anchor(factual).numpy()
+        self._pivot: Array = plain.pivot.numpy()
         self._factual: Array = factual.numpy()
 
     def about(self, plan: Array) -> Self:

@@ -10,13 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from cfopt._typing import Array
-from cfopt.exact.geometry import Euclidean, Grid, Master, Nearest, Norm, System, Taxicab, Tree
+from cfopt.exact.geometry import Grid, Master, Nearest, Norm, System, Tree
 from cfopt.exact.geometry import proved_bound as multipliers_prove
 from cfopt.question.domain import Domain
 from cfopt.trees.boxes import BoxTree
 from cfopt.trees.cells import after, up_to
 
-_NORMS: dict[int, Norm] = {2: Euclidean(), 1: Taxicab()}
 #: By what fraction of its terms a sum may exceed a limit because of rounding.
 _ROUNDING = 1e-9
 
@@ -29,7 +28,7 @@ class TreeLimits:
         row: the row.
         origin: its context, `(p,)`.
         units: the scale of each feature, `(p,)`.
-        power: k of the loss `sum_f |c_f|^k` of the scaled change c.
+        norm: what the scaled change costs.
         dtype: the dtype of contexts.
     """
 
@@ -39,11 +38,11 @@ class TreeLimits:
         row: int,
         origin: Array,
         units: Array,
-        power: int,
+        norm: Norm,
         dtype: np.dtype[np.floating],
     ) -> None:
         self._origin, self._units, self._dtype = origin, units, dtype
-        self._norm = _NORMS[power]
+        self._norm = norm
         self._lower = np.minimum(domain.lower[row].double().cpu().numpy(), origin)
         self._upper = np.maximum(domain.upper[row].double().cpu().numpy(), origin)
         self._matrix, self._least, self._most = domain.sums()

@@ -9,6 +9,7 @@ import numpy as np
 
 from cfopt._typing import Array
 from cfopt.engine.task import Task
+from cfopt.engine.wish import Wish
 from cfopt.exact.certificate import Certificate, Clash, Cut
 from cfopt.exact.geometry import Tree
 from cfopt.exact.tree_task import TreeTask
@@ -38,9 +39,10 @@ class TreeProof(Certificate[TreeTask]):
 
     Arguments:
         branches: where some decision is enough, one for each, by its number in the list of
-            decisions; otherwise one, with the number -1.
+            decisions; of a wish, one for each plan that grants it; otherwise one, with the number
+            -1.
         claim: the least loss of any explanation that they are said to prove.
-        limit: the most decisions to list, where they are.
+        limit: the most decisions or plans to list, where they are.
     """
 
     branches: dict[int, Branch]
@@ -64,14 +66,32 @@ class TreeProof(Certificate[TreeTask]):
             model, row: the row that the proof is about.
             check: how boxes are checked: compiled, or by `cfopt.trees.plain_check.plainly_proved`.
         """
-        if Quantifier.SOME not in model.rules.criterion.multiples:
+        rules = model.rules
+        if rules.wish is not None:
+            return self._bound_of_plans(model, row, rules.wish, check)
+        if Quantifier.SOME not in rules.criterion.multiples:
             return self._branch_bound(model, row, -1, None, check)
-        listed = model.rules.problem.decisions(self.limit)
+        listed = rules.problem.decisions(self.limit)
         if listed is None:
             return 0.0
         bounds = (
             self._branch_bound(model, row, k, decision, check)
             for k, decision in enumerate(listed.numpy())
+        )
+        return min(bounds, default=0.0)
+
+    def _bound_of_plans(self, model: TreeTask, row: int, wish: Wish, check: Check) -> float:
+        """The least bound of any plan that grants a wish."""
+        plans, rivals = wish.plans.decisions(self.limit), self.decisions()
+        if plans is None or not rivals:
+            return 0.0
+        # With a margin, plans that grant the wish need not win against each other.
+        every = Quantifier.EVERY in model.rules.criterion.multiples
+        if every and model.rules.margin > 0 and wish.conditions.met(np.stack(rivals)).any():
+            return 0.0
+        bounds = (
+            self._branch_bound(model.about(plan), row, k, None, check)
+            for k, plan in enumerate(plans.numpy())
         )
         return min(bounds, default=0.0)
 

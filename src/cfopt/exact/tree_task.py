@@ -11,6 +11,7 @@ from torch import Tensor
 from cfopt._typing import Array
 from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
+from cfopt.exact.exact_task import NORMS
 from cfopt.exact.geometry import Tree
 from cfopt.exact.inequalities import Inequalities
 from cfopt.exact.tree_limits import TreeLimits
@@ -18,7 +19,7 @@ from cfopt.pipeline import Adapted, PerItem, Pipeline, Predictor
 from cfopt.problems.base import FEASIBILITY_TOLERANCE
 from cfopt.question.quantifier import Quantifier
 from cfopt.trees.boxes import BoxTree
-from cfopt.trees.cells import Allowed, Cells, thresholds_of
+from cfopt.trees.cells import Allowed, Cells, edges_of
 from cfopt.trees.predictor import TreePredictor
 
 #: How many roundings of its precision a sum of leaves may be off by, as a fraction of its terms.
@@ -54,11 +55,13 @@ class TreeTask(Inequalities):
         self._pipeline = Pipeline(task.predictor, self.rules.problem)
         origin, domain = task.space.origin, task.space.domain
         self.shape = origin.shape[1:]
+        self.norm = NORMS[type(task.space.proximity)]
         self.origin: Array = origin.flatten(1).double().cpu().numpy()
         self._dtype = np.dtype(str(origin.dtype).removeprefix("torch."))
         limits = None if domain is None else domain.limits
         self.groups = () if limits is None else limits.groups
-        self.thresholds = thresholds_of(self.ensemble, self.groups)
+        self._edges = edges_of(self.ensemble, self.groups, self._dtype)
+        self.thresholds = self._edges.thresholds
         count = self.ensemble.num_targets
         nothing = torch.zeros((1, count), dtype=torch.float64)
         self.fixed: Array = self.rules.turned(nothing)[0].numpy()
@@ -85,20 +88,19 @@ class TreeTask(Inequalities):
             return "answers have to stand up to something, which is served for affine predictors"
         if trees_of(task.predictor) is None:
             return "the predictor is not a tree ensemble (use Auto())"
-        if task.space.proximity.power is None:
+        if type(task.space.proximity) not in NORMS:
             name = type(task.space.proximity).__name__
-            return f"the proximity is {name}, and needs to be a sum over features, as L2 and L1 are"
-        if task.rules.wish is not None:
-            return "a wish leaves the plan open (use DerivativeFree() or Auto())"
-        if not task.rules.criterion.multiples:
-            return f"{type(task.rules.criterion).__name__} is not given as linear inequalities"
+            return f"the proximity is {name}, and needs to be L2, L1 or LInf"
+        name, multiples = type(task.rules.criterion).__name__, task.rules.criterion.multiples
+        if not multiples:
+            return f"{name} is not given as linear inequalities"
+        if task.rules.wish is not None and list(multiples.values()) != [(-1.0,)]:
+            return f"{name} does not compare two decisions, as a wish needs"
         return ""
 
     def cells(self, row: int) -> Cells:
         """The cells that a row may move to."""
         size, domain = self.origin.shape[1], self.space.domain
-        power = self.space.proximity.power
-        assert power is not None
         allowed = Allowed.anything(size)
         if domain is not None:
             allowed = Allowed(
@@ -108,15 +110,16 @@ class TreeTask(Inequalities):
                 self.groups,
             )
         units = self.space.proximity.units(size)
-        return Cells.of(self.thresholds, self.origin[row], self._dtype, units, power, allowed)
+        power, largest = self.norm.power, self.norm.order == np.inf
+        return Cells.of(self._edges, self.origin[row], units, power, allowed, largest)
 
     def limits(self, row: int) -> TreeLimits | None:
         """The limits on weighted sums of a row's features, if there are any."""
-        domain, power = self.space.domain, self.space.proximity.power
-        if domain is None or not len(domain.limits.matrix) or power is None:
+        domain = self.space.domain
+        if domain is None or not len(domain.limits.matrix):
             return None
         units = self.space.proximity.units(self.origin.shape[1])
-        return TreeLimits(domain, row, self.origin[row], units, power, self._dtype)
+        return TreeLimits(domain, row, self.origin[row], units, self.norm, self._dtype)
 
     def floors(self, row: int, boxes: BoxTree, multipliers: dict[int, Tree]) -> Array:
         """What limits on sums show boxes to cost at least: `(N,)`."""

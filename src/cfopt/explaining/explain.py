@@ -310,7 +310,7 @@ def _unproved(task: Task) -> str:
     some = Quantifier.SOME in task.rules.criterion.multiples
     unread = getattr(task.predictor, "unread", "")
     reason = f"the trees could not be read: {unread}" if unread else ""
-    if some and trees_of(task.predictor) is not None:
+    if (some or task.rules.wish is not None) and trees_of(task.predictor) is not None:
         reason = TreeCells().refusal(task)
     elif some and not AffineTask.refusal(task):
         reason, *_ = Enumeration().refusal(task).split("; use")

@@ -215,7 +215,8 @@ def _check_repeatable(x: Tensor, costs: Tensor, pipeline: Pipeline) -> None:
     first = known[:1]
     with torch.no_grad():
         try:
-            again, alone = pipeline.predict(x), pipeline.predict(x[first])
+            again = pipeline.predict(x)
+            alone = again if len(x) == 1 else pipeline.predict(x[first])
         except (ValueError, RuntimeError) as error:
             raise PredictorError(f"The predictor fails on one context alone: {error}") from error
     size = costs[known].abs().amax(1, keepdim=True).clamp(min=1e-12)

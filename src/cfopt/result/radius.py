@@ -16,6 +16,7 @@ from cfopt.engine.space import Space
 from cfopt.engine.task import Task
 from cfopt.engine.variation import OffBy, Variation
 from cfopt.errors import InputError
+from cfopt.exact.affine import is_affine
 from cfopt.exact.affine_radius import AffineRadius
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.geometry import Euclidean
@@ -54,6 +55,8 @@ def radii(e: Explanation, pipeline: Pipeline) -> Radii:
 
 def quick_radii(e: Explanation, pipeline: Pipeline) -> Radii | None:
     """The same where it takes few solves for all rows together: behind affine predictors."""
+    if e.valid.any() and not is_affine(pipeline.predictor):
+        return None
     return _measured(e, pipeline, all_costs=False)
 
 

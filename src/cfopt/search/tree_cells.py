@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
@@ -39,18 +40,20 @@ _QUICK, _PULSE = 0.2, 0.5
 class TreeCells(Search):
     """Branch and cut over boxes of cells, between the thresholds that the trees compare.
 
-    Costs are constant in a cell, and the loss is a sum over features, so that the nearest context
-    of a box of cells is known at once. A box is refuted where a cut is broken by the least leaves
-    that each tree can reach in it, or divided; the nearest cell that meets all cuts is judged by
-    the solver, whose decision becomes a cut. When nothing nearer is open, it is the closest
-    explanation there is; when nothing is open at all, there is none.
+    Costs are constant in a cell, and the loss is a sum or the largest over features, so that the
+    nearest context of a box of cells is known at once. A box is refuted where a cut is broken by
+    the least leaves that each tree can reach in it, or divided; the nearest cell that meets all
+    cuts is judged by the solver, whose decision becomes a cut. When nothing nearer is open, it is
+    the closest explanation there is; when nothing is open at all, there is none.
 
     Where some decision is enough, as for `Epsilon`, each decision is searched for; if there are too
-    many, those that the solver meets, and boxes are refuted for all decisions by one solve.
+    many, those that the solver meets, and boxes are refuted for all decisions by one solve. Of a
+    wish each plan that grants it is searched for.
 
     Arguments:
         contexts: known contexts, such as the training data, `(N, p)`; valid ones are starts.
-        max_decisions: the most decisions to list, where some decision is enough.
+        max_decisions: the most decisions to list, where some decision is enough; or the most plans
+            that grant a wish.
         seconds_a_row: after which the best answer of a row so far is taken, with the bound that is
             proved by then; inf for no end. Where `explain` has a time limit, rows share it alike.
         threads: how many rows are worked on at once, by default as many as PyTorch's threads; the
@@ -75,8 +78,16 @@ class TreeCells(Search):
         return replace(self, contexts=reference)
 
     def refusal(self, task: Task) -> str:
-        """Needs a tree ensemble; where some decision is enough, a list of them or bounds of all."""
-        reason = TreeTask.refusal(task)
+        """Needs a tree ensemble; where some decision is enough, a list of them or bounds of all.
+
+        Of a wish, a list of the plans that grant it.
+        """
+        reason, wish = TreeTask.refusal(task), task.rules.wish
+        if not reason and wish is not None and wish.plans.decisions(self.max_decisions) is None:
+            return (
+                f"the plans that grant the wish are more than {self.max_decisions} or cannot be "
+                "listed"
+            )
         if reason or Quantifier.SOME not in task.rules.criterion.multiples:
             return reason
         problem, unbounded = task.rules.problem, RegretBounds.refusal(task)
@@ -96,6 +107,7 @@ class TreeCells(Search):
         require("TreeCells", "trees", "numba")
         from cfopt.search.tree_regret import RegretRow
         from cfopt.search.tree_row import TreeRow
+        from cfopt.search.tree_wish import WishRow
         from cfopt.trees.layout import layout_of
         from cfopt.trees.warm_up import warm_up
 
@@ -110,11 +122,12 @@ class TreeCells(Search):
         threads = torch.get_num_threads() if self.threads is None else self.threads
         some = Quantifier.SOME in task.rules.criterion.multiples
         kind = RegretRow if some and not self._lists(task) else TreeRow
+        kind = kind if task.rules.wish is None else WishRow
 
         at_work: dict[int, TreeRow] = {}
         stopped = Event()
 
-        def run(row: int) -> Points:
+        def run(row: int) -> Generator[None, None, Points]:
             now = time.monotonic()
             share = (end - now) / max(1.0, (len(task) - row) / threads)
             deadline = now + min(share, self.seconds_a_row)
@@ -122,7 +135,7 @@ class TreeCells(Search):
             one = at_work[row] = kind(model, row, layout, self.max_decisions, solver)
             one.stopped = stopped
             try:
-                return one.run(deadline, starts)
+                return (yield from one.run(deadline, starts))
             finally:
                 del at_work[row]
 
@@ -159,19 +172,27 @@ class TreeCells(Search):
 
 
 def _in_threads(
-    run: Callable[[int], Points], rows: int, threads: int, stopped: Event
+    run: Callable[[int], Generator[None, None, Points]], rows: int, threads: int, stopped: Event
 ) -> Generator[Points | None]:
     """The rows in order, and None every now and then while nothing is done.
 
-    One by one until they have taken a while, then as many at once as may be: compiled functions run
-    beside each other, Python does not. If nobody waits for them any more, they are stopped.
+    One by one until they have taken a while, in this thread, since another one would take longer to
+    begin than many a row. Then as many at once as may be: compiled functions run beside each other,
+    Python does not. If nobody waits for them any more, they are stopped.
     """
-    start, left, waiting = time.monotonic(), deque(range(rows)), deque[Future[Points]]()
+    left = deque(run(row) for row in range(rows))
+    end = time.monotonic() + _QUICK
+    while left and (points := _until(left[0], end)) is not None:
+        left.popleft()
+        yield points
+    if not left:
+        return
+    waiting = deque[Future[Points | None]]()
     with ThreadPoolExecutor(threads) as pool:
         try:
             while left or waiting:
-                while left and (not waiting or time.monotonic() - start >= _QUICK):
-                    waiting.append(pool.submit(run, left.popleft()))
+                while left:
+                    waiting.append(pool.submit(_until, left.popleft(), math.inf))
                 if wait([waiting[0]], _PULSE).done:
                     yield waiting.popleft().result()
                 else:
@@ -180,3 +201,14 @@ def _in_threads(
             stopped.set()
             for one in waiting:
                 one.cancel()
+
+
+def _until(work: Generator[None, None, Points], end: float) -> Points | None:
+    """What a row ends with; None if that takes beyond a moment of `time.monotonic`."""
+    while time.monotonic() < end:
+        try:
+            next(work)
+        except StopIteration as ended:
+            points: Points = ended.value
+            return points
+    return None

@@ -7,7 +7,7 @@ the answer. That no other decision has a nearer one is proved box by box, by sol
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from heapq import heappop, heappush
 from threading import Lock
 
@@ -47,8 +47,8 @@ class RegretRow(TreeRow):
         # A cut for each decision that was met says where to divide a box that it is open for.
         self._directions = CutPool(layout)
 
-    def run(self, deadline: float, starts: Iterator[Array]) -> Points:
-        """The nearest valid cell, or the best until the deadline."""
+    def run(self, deadline: float, starts: Iterator[Array]) -> Generator[None, None, Points]:
+        """The nearest valid cell, or the best until the deadline; it pauses now and then."""
         began = time.monotonic()
         for decision in self._take_known(starts):
             self._meet(decision, deadline)
@@ -57,6 +57,7 @@ class RegretRow(TreeRow):
         self._open(np.zeros_like(self.cells.home), top.astype(np.int32))
         while boxes.least < self._cutoff and self._in_time(end):
             self._look(boxes.take(_AT_ONCE, self._cutoff), deadline)
+            yield
         bound = min(boxes.least, boxes.doubt, self._cutoff)
         return self._points(RegretProof(self._tree(), bound), not self._in_time(end))
 
@@ -71,7 +72,8 @@ class RegretRow(TreeRow):
         if len(self._met) <= _MET:
             branched = Branched(self._root.fresh(), self.model, self.row)
             branched.add(decision, Quantifier.SOME)
-            self._finish(branched, deadline, _BUDGET)
+            for _ in self._finish(branched, deadline, _BUDGET):
+                pass
             self.looked += branched.branching.looked
         return self._met[key]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from threading import Event, Lock
 from typing import NamedTuple
 
@@ -83,21 +83,20 @@ class TreeRow:
         self._root = Branching(layout, self.cells)
         self._every = bool(model.multiples(Quantifier.EVERY))
 
-    def run(self, deadline: float, starts: Iterator[Array]) -> Points:
-        """The nearest valid cell, or the best until the deadline.
+    def run(self, deadline: float, starts: Iterator[Array]) -> Generator[None, None, Points]:
+        """The nearest valid cell, or the best until the deadline; it pauses now and then.
 
         Arguments:
             deadline: a moment of `time.monotonic`.
             starts: contexts that seem valid, the nearest first, `(p,)` each.
         """
         self._take_known(starts)
-        some = self.model.multiples(Quantifier.SOME)
         proofs: dict[int, Branch] = {}
         bound = np.inf
-        for k, branched in self._branches(bool(some)):
+        for k, branched in self._branches():
             if self.best is not None:
-                self._improve(branched, deadline)
-            self._finish(branched, deadline)
+                yield from self._improve(branched, deadline)
+            yield from self._finish(branched, deadline)
             proofs[k] = branched.proof()
             bound = min(bound, branched.branching.bound)
             self.looked += branched.branching.looked
@@ -122,10 +121,10 @@ class TreeRow:
                 decisions.append(judged.decision)
         return decisions
 
-    def _branches(self, some: bool) -> Iterator[tuple[int, Branched]]:
+    def _branches(self) -> Iterator[tuple[int, Branched]]:
         """What must be searched: all cells; or, where some decision is enough, those of each."""
         rules = self.rules
-        if not some:
+        if not self.model.multiples(Quantifier.SOME):
             branched = Branched(self._root, self.model, self.row)
             own = same_decision(rules.pivot, rules.factual)[0]
             # With a margin, what the alternative must beat are the other decisions only.
@@ -146,7 +145,9 @@ class TreeRow:
     def _cutoff(self) -> float:
         return (1 - self._gap) * self.loss
 
-    def _finish(self, branched: Branched, deadline: float, budget: int | None = None) -> None:
+    def _finish(
+        self, branched: Branched, deadline: float, budget: int | None = None
+    ) -> Iterator[None]:
         """Look at boxes until none is open that may be nearer, or time or a budget is used up."""
         branching = branched.branching
         branching.cutoff = self._cutoff
@@ -156,8 +157,9 @@ class TreeRow:
             question = branching.advance(_BUDGET if budget is None else budget)
             if question is not None:
                 self._answer(branched, question)
+            yield
 
-    def _improve(self, branched: Branched, deadline: float) -> None:
+    def _improve(self, branched: Branched, deadline: float) -> Iterator[None]:
         """Look for nearer cells that differ from the best one in a few features only."""
         random, size = np.random.default_rng(0), len(self.cells.home)
         top = np.diff(self.cells.start) - 1
@@ -171,7 +173,7 @@ class TreeRow:
                 low, high = self._best_cell().copy(), self._best_cell().copy()
                 low[part], high[part] = 0, top[part]
                 inner = branched.within(low, high)
-                self._finish(inner, deadline, budget=_PART)
+                yield from self._finish(inner, deadline, budget=_PART)
                 self.looked += inner.branching.looked
                 idle = 0 if self.loss < before else idle + free
 
@@ -199,8 +201,7 @@ class TreeRow:
             self.cells.upper[first + high],
         )
         units = self.model.space.proximity.units(len(x))
-        power = self.model.space.proximity.power or 2
-        loss = float((np.abs((x - self.model.origin[self.row]) / units) ** power).sum())
+        loss = self.model.norm((x - self.model.origin[self.row]) / units)
         return _Place(x, loss, found.bound, found.tree)
 
     def _limit(self, branched: Branched, question: Question) -> None:
@@ -231,10 +232,12 @@ class TreeRow:
         if judged.holds and place.x is not None and place.loss < self.loss:
             self._take(cell, place.x, place.loss)
             branching.cutoff = self._cutoff
-        if place.tree is not None and place.bound >= branching.cutoff:
-            branched.limits[question.box] = place.tree
-        else:
+        if place.tree is None:
             branching.without(question)
+            return
+        branched.limits[question.box] = place.tree
+        if place.bound < branching.cutoff:  # what multipliers prove is rounded
+            branching.doubt = min(branching.doubt, max(place.bound, question.cost))
 
     def _answer(self, branched: Branched, question: Question) -> None:
         """Judge a cell: it is the best one, or its decision is a cut, or it stays in doubt."""
@@ -276,19 +279,18 @@ class TreeRow:
 
     def _judge_prices(self, prices: Tensor) -> _Judged:
         rules = self.rules
+        self.solves += int(rules.calls_solver) + int(rules.wish is not None)
         with self._solver:
             rival = rules.rival(prices)
             decision = rival.decisions[0].numpy()
-            solved = rules.calls_solver
-            lost = bool(rival.failures) or (solved and bool(rules.problem.audit(decision[None])))
-        self.solves += int(solved)
-        if lost:
-            return _Judged(False, False, None)
-        holds = rules.judge(prices, rival.decisions, shortfall=rival.shortfall).holds[0]
-        if not holds:
-            return _Judged(False, False, decision)
-        strict = TOLERANCE - self.model.rounding
-        sure = rules.judge(prices, rival.decisions, strict, rival.shortfall).holds[0]
+            if rival.failures or (rules.calls_solver and rules.problem.audit(decision[None])):
+                return _Judged(False, False, None)
+            # To judge a wish its best plan is needed.
+            holds = rules.judge(prices, rival.decisions, shortfall=rival.shortfall).holds[0]
+            if not holds:
+                return _Judged(False, False, decision)
+            strict = TOLERANCE - self.model.rounding
+            sure = rules.judge(prices, rival.decisions, strict, rival.shortfall).holds[0]
         return _Judged(True, bool(sure), decision)
 
     def _is_new(self, decision: Array | None, branched: Branched) -> bool:

@@ -46,7 +46,8 @@ class Forest(NamedTuple):
 class Space(NamedTuple):
     """The cells of one row: costs by feature, the origin's cells, and one-hot groups.
 
-    `zero` and `one` are the cells of members of groups in which they are 0 and 1, or -1.
+    `zero` and `one` are the cells of members of groups in which they are 0 and 1, or -1. The cost
+    of a cell is the sum of those of its features or, where `largest` is set, the largest of them.
     """
 
     start: Ints
@@ -57,6 +58,7 @@ class Space(NamedTuple):
     members: Ints
     zero: Ints
     one: Ints
+    largest: bool
 
 
 class Cuts(NamedTuple):

@@ -9,6 +9,18 @@ from cfopt.trees.arrays import Cuts, Forest, Ints, Number, Space
 from cfopt.trees.compiled import compiled, inner
 
 
+@inner
+def _joined(space: Space, total: float, cost: float) -> float:
+    """What a cell costs with one more feature."""
+    return max(total, cost) if space.largest else total + cost
+
+
+@inner
+def moved(space: Space, total: float, before: float, after: float) -> float:
+    """What a cell costs when one of its features costs more, `after` in place of `before`."""
+    return max(total, after) if space.largest else total + after - before
+
+
 @compiled
 def nearest(space: Space, low: Ints, high: Ints, near: Ints) -> float:
     """The nearest cell of a box, and its cost; infinite where a one-hot group cannot be met."""
@@ -16,7 +28,7 @@ def nearest(space: Space, low: Ints, high: Ints, near: Ints) -> float:
     for f in range(len(low)):
         near[f] = min(max(space.home[f], low[f]), high[f])
         if not space.grouped[f]:
-            total += space.cost[space.start[f] + near[f]]
+            total = _joined(space, total, space.cost[space.start[f] + near[f]])
     for g in range(len(space.group_start) - 1):
         best, chosen = np.inf, -1
         first, last = space.group_start[g], space.group_start[g + 1]
@@ -28,12 +40,12 @@ def nearest(space: Space, low: Ints, high: Ints, near: Ints) -> float:
                 if cell < low[f] or cell > high[f]:
                     cost = np.inf
                     break
-                cost += space.cost[space.start[f] + cell]
+                cost = _joined(space, cost, space.cost[space.start[f] + cell])
             if cost < best:
                 best, chosen = cost, i
         if chosen < 0:
             return np.inf
-        total += best
+        total = _joined(space, total, best)
         for k in range(first, last):
             f = space.members[k]
             near[f] = space.one[f] if k == chosen else space.zero[f]
@@ -46,7 +58,7 @@ def separate(space: Space, low: Ints, high: Ints, cur: Ints) -> float:
     total = 0.0
     for f in range(len(low)):
         cur[f] = min(max(space.home[f], low[f]), high[f])
-        total += space.cost[space.start[f] + cur[f]]
+        total = _joined(space, total, space.cost[space.start[f] + cur[f]])
     return total
 
 
@@ -114,7 +126,7 @@ def reachable(
                 lower = cur[f] <= at
                 there = at + 1 if lower else at
                 begin = space.start[f]
-                more = cost + space.cost[begin + there] - space.cost[begin + cur[f]]
+                more = moved(space, cost, space.cost[begin + cur[f]], space.cost[begin + there])
                 if more < cutoff:
                     stack[4 * sp] = forest.right[n] if lower else forest.left[n]
                     stack[4 * sp + 1] = f

@@ -157,5 +157,6 @@ def proved(
             claim, low, high, owner, np.ascontiguousarray(scores), limits,
             cells.start, cells.number, cells.value, cells.cost, starts, members,
             *directory(cells), check.depth(tree.feature, tree.left, tree.right) + 2, floors,
+            cells.largest,
         )
     )  # fmt: skip

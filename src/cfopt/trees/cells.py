@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from cfopt.trees.ensemble import TreeEnsemble
 
 #: What separates 0 from 1 in features of a one-hot group.
 _HALF = 0.5
+#: For so many ensembles what is made once is kept.
+_KEPT = 4
 
 #: The features of each one-hot group.
 Groups: TypeAlias = tuple[tuple[int, ...], ...]
@@ -24,6 +27,35 @@ def thresholds_of(ensemble: TreeEnsemble, groups: Groups = ()) -> list[Array]:
     for f in (f for group in groups for f in group):
         found[f] = np.unique(np.append(found[f], _HALF))
     return found
+
+
+class Edges(NamedTuple):
+    """Where the cells of each feature are, one feature after the other.
+
+    Arguments:
+        thresholds: those of each feature, in increasing order.
+        start: where the cells of each feature begin, `(p + 1,)`.
+        feature: which feature each is of, `(C,)`.
+        low, high: the least and the greatest value of each that the dtype of contexts has, `(C,)`.
+    """
+
+    thresholds: list[Array]
+    start: NDArray[np.int64]
+    feature: NDArray[np.int64]
+    low: Array
+    high: Array
+
+
+@lru_cache(_KEPT)
+def edges_of(ensemble: TreeEnsemble, groups: Groups, dtype: np.dtype[np.floating]) -> Edges:
+    """The edges of an ensemble's cells, found once."""
+    thresholds = thresholds_of(ensemble, groups)
+    counts = [len(own) + 1 for own in thresholds]
+    low = [np.append(-np.inf, after(own, dtype)) for own in thresholds]
+    high = [np.append(up_to(own, dtype), np.inf) for own in thresholds]
+    start = np.cumsum([0, *counts])
+    feature = np.repeat(np.arange(len(counts)), counts)
+    return Edges(thresholds, start, feature, np.concatenate(low), np.concatenate(high))
 
 
 @dataclass(frozen=True)
@@ -62,6 +94,7 @@ class Cells:
         lower, upper: the least and the greatest allowed value, `(C,)`.
         home: the cell of the origin of each feature, counted from its start, `(p,)`.
         groups: the features of each one-hot group.
+        largest: whether the loss is the largest cost of any feature, and not their sum.
     """
 
     start: NDArray[np.int32]
@@ -72,48 +105,56 @@ class Cells:
     upper: Array
     home: NDArray[np.int32]
     groups: Groups
+    largest: bool = False
 
     @staticmethod
     def of(
-        thresholds: list[Array],
+        edges: Edges,
         origin: Array,
-        dtype: np.dtype[np.floating],
         units: Array,
         power: int,
         allowed: Allowed,
+        largest: bool = False,
     ) -> Cells:
         """The cells of a row.
 
         Arguments:
-            thresholds: those of each feature, in increasing order.
+            edges: those of all features.
             origin: the factual context, `(p,)`.
-            dtype: the dtype of contexts.
             units: the scale of each feature, `(p,)`.
-            power: k of the loss `sum_f |c_f|^k` of the scaled change c.
+            power: k of the cost `|c_f|^k` of the scaled change c of a feature.
             allowed: what features may be.
+            largest: whether the loss is the largest of these, and not their sum.
         """
-        numbers, values, costs, home = [], [], [], []
-        lower, upper = [], []
-        for f, edges in enumerate(thresholds):
-            low, value, high = _nearest(edges, float(origin[f]), dtype, allowed, f)
-            kept = np.flatnonzero(~np.isnan(value))
-            own = int(np.searchsorted(edges, origin[f]))
-            numbers.append(kept)
-            lower.append(low[kept])
-            upper.append(high[kept])
-            values.append(value[kept])
-            costs.append(np.abs((value[kept] - origin[f]) / units[f]) ** power)
-            home.append(int(np.searchsorted(kept, own)))
-        start = np.cumsum([0] + [len(one) for one in numbers]).astype(np.int32)
+        f = edges.feature
+        here = origin[f]
+        low, high = (
+            np.maximum(edges.low, allowed.lower[f]),
+            np.minimum(edges.high, allowed.upper[f]),
+        )
+        if allowed.integer.any():
+            whole = allowed.integer[f]
+            low, high = np.where(whole, np.ceil(low), low), np.where(whole, np.floor(high), high)
+        fits, value = low <= high, np.clip(here, low, high)
+        # The origin is allowed, whatever rounding says of bounds and whole numbers.
+        within = [np.searchsorted(own, x) for own, x in zip(edges.thresholds, origin, strict=True)]
+        own = edges.start[:-1] + np.array(within, dtype=np.int64)
+        fits[own], value[own] = True, origin
+        low[own], high[own] = np.minimum(low[own], origin), np.maximum(high[own], origin)
+        before = np.append(0, np.cumsum(fits))
+        start = before[edges.start]
+        cost = np.abs((value - here) / units[f]) ** power
+        number = np.arange(len(f)) - edges.start[f]
         return Cells(
-            start,
-            np.concatenate(numbers).astype(np.int32),
-            np.concatenate(values),
-            np.concatenate(costs),
-            np.concatenate(lower),
-            np.concatenate(upper),
-            np.array(home, dtype=np.int32),
+            start.astype(np.int32),
+            number[fits].astype(np.int32),
+            value[fits],
+            cost[fits],
+            low[fits],
+            high[fits],
+            (before[own] - start[:-1]).astype(np.int32),
             allowed.groups,
+            largest,
         )
 
     def context(self, cell: NDArray[np.int32]) -> Array:
@@ -123,7 +164,12 @@ class Cells:
 
     def loss(self, cell: NDArray[np.int32]) -> float:
         """How far its context is: `(p,) -> float`."""
-        return float(self.cost[self.start[:-1] + cell].sum())
+        return float(self.together(self.cost[self.start[:-1] + cell]))
+
+    def together(self, costs: Array) -> Array:
+        """What the costs of all features come to: `(..., p) -> (...)`."""
+        found: Array = costs.max(axis=-1, initial=0.0) if self.largest else costs.sum(axis=-1)
+        return found
 
     def cell_of(self, x: Array, thresholds: list[Array]) -> NDArray[np.int32]:
         """The cell of a context, or the nearest one that is allowed: `(p,) -> (p,)`."""
@@ -133,25 +179,6 @@ class Cells:
             at = int(np.searchsorted(own, np.searchsorted(edges, x[f])))
             found[f] = min(at, len(own) - 1)
         return found
-
-
-def _nearest(
-    edges: Array, origin: float, dtype: np.dtype[np.floating], allowed: Allowed, f: int
-) -> tuple[Array, Array, Array]:
-    """The least, nearest and greatest allowed value of each cell of a feature, NaN if none."""
-    low = np.concatenate([[-np.inf], after(edges, dtype)])
-    high = np.concatenate([up_to(edges, dtype), [np.inf]])
-    low = np.maximum(low, allowed.lower[f])
-    high = np.minimum(high, allowed.upper[f])
-    if allowed.integer[f]:
-        low, high = np.ceil(low), np.floor(high)
-    value: Array = np.clip(origin, low, high)
-    value[low > high] = np.nan
-    # The origin is allowed, whatever rounding says of bounds and whole numbers.
-    home = np.searchsorted(edges, origin)
-    value[home] = origin
-    low[home], high[home] = min(low[home], origin), max(high[home], origin)
-    return low, value, high
 
 
 def up_to(edges: Array, dtype: np.dtype[np.floating]) -> Array:

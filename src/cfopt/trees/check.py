@@ -36,6 +36,12 @@ def cheapest(
 
 
 @inner
+def joined(total: float, cost: float, largest: bool) -> float:
+    """What features cost together with one more: the sum, or the largest."""
+    return max(total, cost) if largest else total + cost
+
+
+@inner
 def _box_cost(
     dense: _Ints,
     to: _Ints,
@@ -47,6 +53,7 @@ def _box_cost(
     members: _Ints,
     low: _Ints,
     high: _Ints,
+    largest: bool,
 ) -> float:
     """What cells of a box cost at least, with exactly one 1 in each one-hot group."""
     p = len(start) - 1
@@ -56,7 +63,8 @@ def _box_cost(
     total = 0.0
     for f in range(p):
         if not grouped[f]:
-            total += cheapest(dense, to, start, number, cost, f, low[f], high[f])
+            own = cheapest(dense, to, start, number, cost, f, low[f], high[f])
+            total = joined(total, own, largest)
     for g in range(len(group_start) - 1):
         best = np.inf
         for i in range(group_start[g], group_start[g + 1]):
@@ -68,9 +76,9 @@ def _box_cost(
                 for k in range(start[f], start[f + 1]):
                     if low[f] <= number[k] <= high[f] and (value[k] > 0.5) == (f == chosen):
                         least = min(least, cost[k])
-                one += least
+                one = joined(one, least, largest)
             best = min(best, one)
-        total += best
+        total = joined(total, best, largest)
     return total
 
 
@@ -109,6 +117,7 @@ def least_unrefuted(
     to: _Ints,
     deepest: int,
     floors: Array,
+    largest: bool,
 ) -> float:
     """The least cost of any box that no cut refutes, at most the claim.
 
@@ -125,6 +134,7 @@ def least_unrefuted(
         dense, to: where cells are found by their number (`directory`).
         deepest: more than how often boxes are divided.
         floors: what boxes cost at least for another reason, `(N,)`.
+        largest: whether the cost of a cell is the largest of its features', and not their sum.
     """
     p, trees = leaf_low.shape[1], 0
     for tree in owner:
@@ -189,7 +199,9 @@ def least_unrefuted(
             depths[waiting + 1] = deeper
             waiting += 2
             continue
-        here = _box_cost(dense, to, start, number, value, cost, group_start, members, low, high)
+        here = _box_cost(
+            dense, to, start, number, value, cost, group_start, members, low, high, largest
+        )
         here = max(here, floors[node])
         if here >= answer:
             continue
@@ -207,14 +219,14 @@ def least_unrefuted(
                     continue
                 low[f] = high[f] = number[k]
                 here = _box_cost(
-                    dense, to, start, number, value, cost, group_start, members, low, high
+                    dense, to, start, number, value, cost, group_start, members, low, high, largest
                 )
                 if here >= answer:
                     continue
             together = 0.0
             for g in range(p):
                 floor[g] = cheapest(dense, to, start, number, cost, g, low[g], high[g])
-                together += floor[g]
+                together = joined(together, floor[g], largest)
             for t in range(trees):
                 least_of[t] = np.inf
             for i in range(begin, end):
@@ -237,7 +249,7 @@ def least_unrefuted(
                             max(low[g], leaf_low[leaf, g]),
                             min(high[g], leaf_high[leaf, g]),
                         )
-                        price += inside - floor[g]
+                        price = max(price, inside) if largest else price + inside - floor[g]
                         if price >= claim:
                             break
                 if price < claim:

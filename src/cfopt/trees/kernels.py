@@ -6,7 +6,7 @@ import numpy as np
 
 from cfopt._typing import Array
 from cfopt.trees.arrays import Boxes, Cuts, Forest, Ints, Number, Space
-from cfopt.trees.bounds import least, nearest, separate, slices, values_at
+from cfopt.trees.bounds import least, moved, nearest, separate, slices, values_at
 from cfopt.trees.compiled import compiled, inner
 
 #: Why `search` returns: nothing is open, a cell is to be judged, space or the budget is used up.
@@ -90,7 +90,8 @@ def best_division(
     high: Ints,
     cur: Ints,
     need: float,
-    room: float,
+    cost: float,
+    cutoff: float,
     each: Array,
     below: Array,
     above: Array,
@@ -98,9 +99,10 @@ def best_division(
 ) -> tuple[int, int, bool]:
     """Where to divide a box so that both parts come nearest to being closed.
 
-    A part is closed when its cut's bound grows by `need`, or its cost by `room`. Returns feature,
-    cell, and whether the lower part is the more promising one.
+    A part is closed when its cut's bound grows by `need`, or its cost reaches the cutoff. Returns
+    feature, cell, and whether the lower part is the more promising one.
     """
+    room = cutoff - cost
     best, feature, at, lower_first = -1.0, -1, -1, True
     for f in range(len(low)):
         if low[f] == high[f]:
@@ -117,8 +119,8 @@ def best_division(
             if each[begin + j] < need:
                 cheapest = min(cheapest, space.cost[first + j])
             lower, upper = below[begin + j] / need, above[begin + j + 1] / need
-            less = _progress(lower, cheapest - here, room)
-            more = _progress(upper, spare[j + 1] - here, room)
+            less = _progress(lower, moved(space, cost, here, cheapest) - cost, room)
+            more = _progress(upper, moved(space, cost, here, spare[j + 1]) - cost, room)
             balance = min(j + 1 - low[f], high[f] - j) / (high[f] + 1 - low[f])
             score = (less + 1e-2) * (more + 1e-2) + 1e-7 * balance
             if score > best:
@@ -207,14 +209,15 @@ def search(
                 forest, space, cuts, c, need, low, high, cur, cost, cutoff, stack, costs, found,
                 least_of, local, stamp, each, below, above,
             )  # fmt: skip
-            before = boxes.key[box]
+            before, whole = boxes.key[box], box
             for f in range(p):
                 begin, first = space.start[f] + f, space.start[f]
-                rest = cost - space.cost[first + cur[f]]
+                own = space.cost[first + cur[f]]
                 here, there = boxes.low[box, f], boxes.high[box, f]
                 start, end = here, there
                 while here <= there and (
-                    each[begin + here] >= need or rest + space.cost[first + here] >= cutoff
+                    each[begin + here] >= need
+                    or moved(space, cost, own, space.cost[first + here]) >= cutoff
                 ):
                     here += 1
                 if here > there:
@@ -222,7 +225,10 @@ def search(
                     boxes.sliced[box] = f
                     closed = True
                     break
-                while each[begin + there] >= need or rest + space.cost[first + there] >= cutoff:
+                while (
+                    each[begin + there] >= need
+                    or moved(space, cost, own, space.cost[first + there]) >= cutoff
+                ):
                     there -= 1
                 if here > start:
                     divide(boxes, space, box, f, here - 1, near)
@@ -241,10 +247,14 @@ def search(
             if boxes.key[box] > before and trim < _TRIMS:
                 continue
             cost = separate(space, boxes.low[box], boxes.high[box], cur)
-            room = cutoff - cost
             f, at, lower_first = best_division(
-                space, boxes.low[box], boxes.high[box], cur, need, room, each, below, above, spare
-            )
+                space, boxes.low[box], boxes.high[box], cur, need, cost, cutoff, each, below, above,
+                spare,
+            )  # fmt: skip
+            if f < 0 and box != whole:  # one cell is left, which has not been looked at yet
+                push(boxes, box)
+                closed = True
+                break
             if f < 0:
                 for f in range(p):
                     asked[f] = near[f]

@@ -153,4 +153,5 @@ def space_of(cells: Cells) -> Space:
         np.array(members, dtype=np.int32),
         zero,
         one,
+        cells.largest,
     )

@@ -112,15 +112,20 @@ class _Check:
         least = self._least(inside)
         ones, zeros = self._least(one), self._least(inside & ~one)
         grouped = [f for group in self.cells.groups for f in group]
-        total = np.delete(least, grouped).sum()
+        parts = [*np.delete(least, grouped)]
         for group in self.cells.groups:
-            choices = [ones[f] + sum(zeros[g] for g in group if g != f) for f in group]
-            total += min(choices)
-        return float(total)
+            choices = [[ones[f], *(zeros[g] for g in group if g != f)] for f in group]
+            parts.append(min(self._together(np.array(choices))))
+        return float(self._together(np.array(parts)))
+
+    def _together(self, costs: Array) -> Array:
+        """What features cost together: `(..., p) -> (...)`."""
+        found: Array = costs.max(axis=-1) if self.cells.largest else costs.sum(axis=-1)
+        return found
 
     def _refuted(self, inside: _Inside, cut: int) -> bool:
         """Whether a cut is broken by the least leaves that are reached for less than the claim."""
-        prices = self._least(inside & self.reached).sum(axis=-1)
+        prices = self._together(self._least(inside & self.reached))
         least = np.full(max(self.owners) + 1, np.inf)
         near = prices < self.claim
         np.minimum.at(least, np.array(self.owners)[near], self.scores[near, cut])

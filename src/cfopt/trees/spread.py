@@ -132,5 +132,5 @@ def division(
         forest, space, cuts, c, need, low, high, cur, cost, cutoff, stack, costs, found,
         least_of, local, stamp, each, below, above,
     )  # fmt: skip
-    f, at, _ = best_division(space, low, high, cur, need, cutoff - cost, each, below, above, spare)
+    f, at, _ = best_division(space, low, high, cur, need, cost, cutoff, each, below, above, spare)
     return f, at

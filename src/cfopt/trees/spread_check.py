@@ -9,7 +9,7 @@ from cfopt._typing import Array
 from cfopt.trees.arrays import Spreads
 from cfopt.trees.boxes import BoxTree, directory, last_cell, leaf_boxes
 from cfopt.trees.cells import Cells, thresholds_of
-from cfopt.trees.check import cheapest
+from cfopt.trees.check import cheapest, joined
 from cfopt.trees.compiled import compiled
 from cfopt.trees.ensemble import TreeEnsemble
 
@@ -73,13 +73,14 @@ class CheckedBoxes:
         plain_spreads(
             ensemble.roots, ensemble.feature, self._at, ensemble.left, ensemble.right,
             ensemble.targets, ensemble.values, ensemble.base, ensemble.single, leaf_low, leaf_high,
-            cells.start, cells.number, cells.cost, *directory(cells),
+            cells.start, cells.number, cells.cost, *directory(cells), cells.largest,
             self.low[rows], self.high[rows], references, weights, claim, *found,
         )  # fmt: skip
         return found
 
     def _nearest(self) -> tuple[Array, NDArray[np.int64]]:
         cells, grouped = self._cells, {f for group in self._cells.groups for f in group}
+        join = np.maximum if cells.largest else np.add
         cost = np.zeros(len(self.low))
         near = np.zeros(self.low.shape, dtype=np.int64)
         for f, (first, last) in enumerate(zip(cells.start[:-1], cells.start[1:], strict=True)):
@@ -88,10 +89,11 @@ class CheckedBoxes:
             end = np.searchsorted(number, self.high[:, f], side="right") - 1
             near[:, f] = np.clip(cells.home[f], begin.clip(max=len(number) - 1), end.clip(min=0))
             if f not in grouped:
-                cost += np.where(begin > end, np.inf, cells.cost[first + near[:, f]])
+                own = np.where(begin > end, np.inf, cells.cost[first + near[:, f]])
+                cost = join(cost, own)
         for group in cells.groups:
             each = np.array([self._one_of(group, chosen) for chosen in group])
-            cost += each.min(axis=0)
+            cost = join(cost, each.min(axis=0))
         return cost, near
 
     def _one_of(self, group: tuple[int, ...], chosen: int) -> Array:
@@ -103,7 +105,8 @@ class CheckedBoxes:
             inside = (self.low[:, f, None] <= cells.number[own]) & (
                 cells.number[own] <= self.high[:, f, None]
             )
-            total += np.where(fits & inside, cells.cost[own], np.inf).min(axis=1)
+            least = np.where(fits & inside, cells.cost[own], np.inf).min(axis=1)
+            total = np.maximum(total, least) if cells.largest else total + least
         return total
 
 
@@ -125,6 +128,7 @@ def plain_spreads(
     cost: Array,
     dense: _Ints,
     to: _Ints,
+    largest: bool,
     lows: _Ints,
     highs: _Ints,
     references: Array,
@@ -171,7 +175,8 @@ def plain_spreads(
                 for g in range(p):
                     first = max(lows[b, g], leaf_low[leaf, g])
                     last = min(highs[b, g], leaf_high[leaf, g])
-                    price += cheapest(dense, to, start, number, cost, g, first, last)
+                    least_cost = cheapest(dense, to, start, number, cost, g, first, last)
+                    price = joined(price, least_cost, largest)
                 if price >= claim:
                     continue
                 if single:

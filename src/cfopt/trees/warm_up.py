@@ -9,7 +9,7 @@ import numpy as np
 from cfopt.trees.arrays import Spreads
 from cfopt.trees.boxes import proved
 from cfopt.trees.branch import Branching
-from cfopt.trees.cells import Allowed, Cells, thresholds_of
+from cfopt.trees.cells import Allowed, Cells, edges_of
 from cfopt.trees.ensemble import TreeEnsemble
 from cfopt.trees.layout import layout_of
 from cfopt.trees.spread import division, spreads
@@ -27,9 +27,8 @@ def warm_up() -> None:
     ensemble = _two_stumps()
     size = ensemble.num_features
     cells = Cells.of(
-        thresholds_of(ensemble),
+        edges_of(ensemble, (), np.dtype(np.float64)),
         np.full(size, -1.0),
-        np.dtype(np.float64),
         np.ones(size),
         2,
         Allowed.anything(size),

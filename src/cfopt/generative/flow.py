@@ -130,7 +130,7 @@ class Flow(CodedModule):
 
     def _together(self, codes: Tensor, undo: Callable[[Level, Tensor, Tensor], Tensor]) -> Tensor:
         """Entries from the codes of all levels, each undone given what is coarser."""
-        parts = codes.split([math.prod(shape) for shape in self.shapes], dim=1)
+        parts = torch.split(codes, [math.prod(shape) for shape in self.shapes], dim=1)
         x = undo(self._levels[0], parts[0], codes[:, :0])
         for level, shape, part in zip(self._levels[1:], self.shapes[1:], parts[1:], strict=True):
             image = x.view(len(x), self.shapes[0][0], *shape[1:])

@@ -7,7 +7,6 @@ the next run; delete the folder to begin anew.
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from torch import Tensor
 import cfopt
 from cfopt import metrics
 from cfopt.datasets import Terrain
-from cfopt.generative import Anchored, FlowPrior
+from cfopt.generative import Anchored
 from cfopt.search import Edits
 from cfopt.storage import weights
 
@@ -57,24 +56,35 @@ class Answers:
 def compare(count: int) -> list[dict[str, Any]]:
     """All ways on the same maps, by the same measures; the old VAE is the first plausible one."""
     models = cfopt.load_terrain(300)
-    maps = Terrain().generate(2 * count, seed=SEED).contexts()
-    x0, others = maps[:count], maps[count:]
+    x0, others = halves(count)
     wanted = models.pipeline.decide(others)
-    known = models.maps[-100:]
+    rows = []
+    for name, options in ways(models).items():
+        found = explain(name, models.pipeline, x0, wanted, options)
+        rows.append({"explanations": name} | _measures(models, found, x0, others))
+    return rows
+
+
+def ways(models: cfopt.TerrainModels) -> dict[str, dict[str, Any]]:
+    """What each way of explaining passes to `explain`, by its name."""
     sphere = cfopt.Sphere(BETA)
-    ways: dict[str, dict[str, Any]] = {
+    return {
         "naive, among pixels": {"search": cfopt.MDMM()},
         "VAE, 64 codes, alpha = 0": {"generative": models.plain_vae, "plausibility": sphere},
         "sharp VAE": {"generative": models.sharp},
         "sharp VAE, anchored": {"generative": Anchored(models.sharp)},
         "sharp VAE, anchored, prior": {"generative": models.generative, "plausibility": sphere},
-        "edits": {"search": Edits(), "reference": known},
+        "edits": {"search": Edits(), "reference": models.maps[-100:]},
     }
-    rows = []
-    for name, options in ways.items():
-        found = _explain(name, models.pipeline, x0, wanted, options)
-        rows.append({"explanations": name} | _measures(models, found, x0, others))
-    return rows
+
+
+def halves(count: int) -> tuple[Tensor, Tensor]:
+    """Maps to explain, and as many others, whose paths are asked for.
+
+    In turn, so that more maps begin with the same ones, and what is kept serves them, too.
+    """
+    maps = Terrain().generate(2 * count, seed=SEED).contexts()
+    return maps[::2], maps[1::2]
 
 
 def models_alone() -> list[dict[str, Any]]:
@@ -93,13 +103,11 @@ def models_alone() -> list[dict[str, Any]]:
             "moved by model, %": 0.0,
         }
     ]
-    rematched = FlowPrior(models.sharp, copy.deepcopy(models.prior.flow).rematch())
     for name, model in (
         ("VAE, alpha = 0", models.plain_vae),
         ("VAE, alpha = 2", models.cost_aware_vae),
         ("sharp VAE", models.sharp),
         ("sharp VAE, prior", models.prior),
-        ("sharp VAE, prior rematched", rematched),
     ):
         generator = torch.Generator().manual_seed(0)
         with torch.no_grad():
@@ -148,7 +156,7 @@ def _measures(
     }
 
 
-def _explain(
+def explain(
     name: str, pipeline: cfopt.Pipeline, x0: Tensor, wanted: Tensor, options: dict[str, Any]
 ) -> Answers:
     """Explain a few maps at a time, or take from the folder what was found before."""
@@ -157,7 +165,7 @@ def _explain(
     parts = []
     for first in range(0, len(x0), _AT_ONCE):
         rows = slice(first, min(first + _AT_ONCE, len(x0)))
-        path = _FOLDER / f"{slug}-{len(x0)}-{first}.safetensors"
+        path = _FOLDER / f"{slug}-{rows.start}-{rows.stop}.safetensors"
         parts.append(_kept(path, partial(_answers, pipeline, x0[rows], wanted[rows], options)))
     return Answers(**{key: torch.cat([part[key] for part in parts]) for key in parts[0]})
 

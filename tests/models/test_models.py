@@ -127,6 +127,22 @@ def test_the_sharp_vae_keeps_maps_and_paths_better_than_the_others(
     assert metrics.sharpness(models.cost_aware_vae(x), x)[0] < 0.9
 
 
+@torch.no_grad()
+def test_samples_of_the_prior_are_like_maps_and_those_of_the_vae_alone_are_not(
+    models: cfopt.TerrainModels,
+) -> None:
+    codes = torch.randn((200, 288), generator=torch.Generator().manual_seed(0))
+    real = Terrain().generate(200, seed=TEST_SEED).contexts()
+    predictor = models.pipeline.predictor
+    seen = metrics.predictor_features(predictor, real)
+    by_prior, by_vae = (
+        metrics.frechet_distance(metrics.predictor_features(predictor, model.decode(codes)), seen)
+        for model in (models.prior, models.sharp)
+    )
+    assert by_prior < 0.2
+    assert by_vae > 1
+
+
 def test_a_map_of_another_kind_is_called_unlike_those_that_the_model_knows(
     models: cfopt.TerrainModels,
 ) -> None:

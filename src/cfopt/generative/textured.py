@@ -137,7 +137,7 @@ class TexturedVAE(VAE):
         weights = shares.softmax(1) * lights.sigmoid()
         textures = (_GAIN * self.texture).sigmoid()
         # One after the other, in the processor's cache, rather than all products at once.
-        x = weights[:, :1] * textures[0]
+        x: Tensor = weights[:, :1] * textures[0]
         for k in range(1, self.textures):
             x = torch.addcmul(x, weights[:, k : k + 1], textures[k])
         return x

@@ -13,7 +13,7 @@ from cfopt.datasets import Maps, Terrain
 from cfopt.generative import CompactVAE, Flow, ProgressBar, TexturedVAE, Training, train
 from cfopt.models import terrain
 from cfopt.models.card import measure, write_card
-from cfopt.models.plans import DRAWS, FLOW, SHARP
+from cfopt.models.plans import FLOW, LAYERS, PRIOR_SEEDS, SHARP, WIDTH
 from cfopt.pipeline.images import as_floats
 from cfopt.predictors import MSE, CompactCNN, Loss, SPOPlus, fit
 from cfopt.storage.files import check_room
@@ -88,15 +88,19 @@ def _sharp(
 def _flow(
     folder: Path, training: Maps, validation: Maps, checkpoint: Path, console: Console
 ) -> nn.Module:
-    """The prior of the sharp VAE's codes, some samples of the code of each map."""
+    """The prior of the sharp VAE's codes, a sample of the code of each of many maps."""
     vae = terrain.load_sharp(folder)
     generator = torch.Generator().manual_seed(0)
-    codes, others = (
-        torch.cat([_sampled(vae, maps.images, generator) for _ in range(draws)])
-        for maps, draws in ((training, DRAWS), (validation, 1))
+    count = len(training.images)
+    codes = torch.cat(
+        [
+            _sampled(vae, Terrain().generate(count, seed=seed).images, generator)
+            for seed in PRIOR_SEEDS
+        ]
     )
+    others = _sampled(vae, validation.images, generator)
     torch.manual_seed(0)
-    flow = Flow(vae.latent_dim, vae.grid).standardise(codes)
+    flow = Flow(vae.latent_dim, vae.grid, LAYERS, WIDTH).standardise(codes)
     with ProgressBar("flow", FLOW.epochs, console) as bar:
         train(flow, codes, others, FLOW, checkpoint=checkpoint, on_progress=bar)
     return flow

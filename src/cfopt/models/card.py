@@ -125,7 +125,7 @@ def write_card(
             masses=[one.mass.summary() for one in found],
             sharp=plans.SHARP,
             flow=plans.FLOW,
-            draws=plans.DRAWS,
+            seeds=(plans.PRIOR_SEEDS[0], plans.PRIOR_SEEDS[-1]),
         )
     )
     (folder / CARD).write_text(filled, encoding="utf-8")

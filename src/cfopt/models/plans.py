@@ -3,6 +3,9 @@
 from cfopt.generative import Training
 
 SHARP = Training(alpha=2.0, epochs=14, learning_rate=3e-3, batch_size=32)
-FLOW = Training(epochs=5, learning_rate=1e-3, batch_size=64, warm_up=0)
-#: How many codes of each map the prior is trained on.
-DRAWS = 3
+FLOW = Training(epochs=15, learning_rate=2e-3, batch_size=128, warm_up=0)
+#: Couplings of a level of the prior, and the width of their networks.
+LAYERS, WIDTH = 6, 48
+#: The seeds of the maps whose codes the prior is trained on, as many of each as the VAE has seen.
+#: Hundreds of thousands of weights would learn the VAE's own maps by heart.
+PRIOR_SEEDS = range(100, 105)

@@ -37,8 +37,9 @@ _SECONDS = 2.0
 _PROBES = 10
 #: Rounded sums in float64, and those of XGBoost in float32, as fractions of the largest cost.
 _ROUNDING = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-6}
-#: What verification grants, as a fraction of the terms that are compared.
-_TOLERANCE = 1e-6
+#: What verification grants, as a fraction of the terms that are compared, and for the rounding of
+#: costs, as a fraction of the largest of them in units of the last place.
+_TOLERANCE, _LAST_PLACES = 1e-6, 4
 
 MODELS: dict[str, Callable[[], Any]] = {
     "random forest": lambda: RandomForestRegressor(10, max_depth=4, random_state=0),
@@ -180,8 +181,11 @@ class _Subject:
             x, x0: answers and factual contexts, `(B, p)`.
             other, best: the numbers of alternative and factual decisions, `(B,)`.
         """
-        terms = self._predict(x) * (self.listed[other] - self.listed[best])
-        worse = terms.sum(axis=1) > _TOLERANCE * np.abs(terms).sum(axis=1)
+        costs, difference = self._predict(x), self.listed[other] - self.listed[best]
+        terms = costs * difference
+        rounding = _LAST_PLACES * np.finfo(self.dtype).eps * np.abs(costs).max(axis=1)
+        rounding *= np.abs(difference).sum(axis=1)
+        worse = terms.sum(axis=1) > _TOLERANCE * np.abs(terms).sum(axis=1) + rounding
         before = self._predict(x0) @ self.listed.T
         least = before.min(axis=1)
         fails: np.ndarray = worse | (

@@ -38,6 +38,7 @@ from cfopt.engine.rules import Rules
 from cfopt.engine.space import Space
 from cfopt.engine.task import Task
 from cfopt.errors import InputError
+from cfopt.exact.assurance import UNPROVED
 from cfopt.exact.verify import recheck
 from cfopt.exact.wish_task import WishProof
 from cfopt.problems import (
@@ -154,7 +155,7 @@ def test_behind_a_network_a_robust_wish_argues_one_plan() -> None:
     assert e.valid.any()
     assert foil.conditions(GRID).met(e.wanted.numpy())[e.valid.numpy()].all()
     assert not refuted_by_samples(e, pipeline, Absolute, Ball(0.05)).any()
-    assert all("no proof" in e.message[row] for row in e.valid.nonzero().flatten().tolist())
+    assert all(UNPROVED in e.message[row] for row in e.valid.nonzero().flatten().tolist())
 
 
 def test_a_robust_wish_with_a_margin_is_refused() -> None:

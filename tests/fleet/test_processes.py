@@ -120,7 +120,7 @@ def test_a_client_that_ends_leaves_finished_parts_and_no_workers(
         text=True,
         env=ENVIRONMENT,
     )
-    wait_until(lambda: len(bytes_of(out)) >= 3 or client.poll() is not None, "no part was done")
+    wait_until(lambda: len(bytes_of(out)) >= 1 or client.poll() is not None, "no part was done")
     children = Path(f"/proc/{client.pid}/task/{client.pid}/children").read_text().split()
     client.send_signal(how)
     said, _ = client.communicate(timeout=PATIENCE)
@@ -131,7 +131,7 @@ def test_a_client_that_ends_leaves_finished_parts_and_no_workers(
     assert len(children) >= 2
     wait_until(lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in children), "orphans")
     kept = bytes_of(out)
-    assert 3 <= len(kept) < 30
+    assert 1 <= len(kept) < 30
     assert cf("explain", example, "--workers", "1").exit_code == 0
     assert {name: bytes_of(out)[name] for name in kept} == kept
     undisturbed = example.parent / "undisturbed"

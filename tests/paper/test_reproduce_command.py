@@ -66,7 +66,7 @@ def test_the_command_reproduces_what_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_fakes")
 def test_the_number_of_tasks_can_be_given_and_belongs_to_the_settings(tmp_path: Path) -> None:
-    arguments = ["reproduce", "alone", "--scale", "quick", "--out", "here", "--tasks"]
+    arguments = ["reproduce", "alone", "--scale=quick", "--out=here", *ALONE_HERE, "--tasks"]
     assert CliRunner().invoke(app, [*arguments, "5"]).exit_code == 0
     scale = json.loads((tmp_path / "here" / "settings.json").read_text())["scale"]
     assert (scale["map_tasks"], scale["table_tasks"]) == (5, 5)

@@ -150,6 +150,8 @@ class Dask(Engine):
             "distributed.comm.timeouts.connect": _PATIENCE,
             "distributed.comm.retry.count": 0,
             "distributed.admin.tick.limit": "1h",
+            # It would interrupt the search a hundred times a second.
+            "distributed.worker.profile.enabled": False,
         }
         threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
         with dask.config.set(quiet):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import networkx
 import numpy as np
 import pytest
@@ -135,6 +137,27 @@ def test_the_runner_up_is_the_second_best_path() -> None:
         ranked = (prices @ listed.T).sort(1).values
         assert torch.allclose((prices * second).sum(1), ranked[:, 1], rtol=1e-9)
         assert (second != best).any(1).all()
+
+
+def test_where_costs_are_negative_the_runner_up_of_a_map_is_the_second_best_walk() -> None:
+    problem = TerrainShortestPath(2, 2, neighbours=4)
+    sources, targets = problem.moves()
+    walks = set()
+    for made in itertools.product([0, 1], repeat=len(sources)):
+        taken = np.array(made)
+        into, out = (np.bincount(ends, taken, minlength=4) for ends in (targets, sources))
+        if np.array_equal(into - out, [-1, 0, 0, 1]):
+            visits = into + np.eye(4)[0]
+            walks.add(tuple(visits))
+    listed = torch.tensor(sorted(walks), dtype=torch.float64)
+    prices = normal(30, 4)
+    prices = prices[(prices < 0).any(1)]
+    best = problem.solve(prices)
+    second = problem.runner_up(prices, best)
+    assert not second.failures
+    ranked = (prices @ listed.T).sort(1).values
+    assert torch.allclose((prices * second.decisions).sum(1), ranked[:, 1])
+    assert (second.decisions != best).any(1).all()
 
 
 def test_start_and_goal_may_be_lists_or_arrays() -> None:

@@ -15,6 +15,7 @@ from cfopt.errors import SolverError
 from cfopt.problems.base import NO_OTHER
 from cfopt.problems.conditions import Conditions
 from cfopt.problems.map_routes import MapRoutes
+from cfopt.problems.milp import MILP
 
 if TYPE_CHECKING:
     from cfopt.problems.terrain import TerrainShortestPath
@@ -25,7 +26,8 @@ class SecondRoute:
 
     Another route than the cheapest leaves it somewhere: it shares the first cells, then takes
     another move, and is as cheap as can be from there (Yen, 1971; the second of his k paths). Where
-    a cost is negative, a program of flows is solved that leaves the route out.
+    a cost is negative, walks are decided that may visit a cell twice; so the cheapest other walk is
+    found, by a program of flows in which the visits of some cell are more or fewer.
 
     Arguments:
         terrain: the map.
@@ -48,7 +50,9 @@ class SecondRoute:
         best: Array = self._terrain.optimise(prices[None])[0]
         if not np.array_equal(best, decision.round()):
             return best
-        route = self._route(decision) if (prices >= 0).all() else None
+        if (prices < 0).any():
+            return self._other_walk(prices, best)
+        route = self._route(decision)
         if route is not None:
             leaving = list(self._leaving(prices, route))
             if not leaving:
@@ -65,6 +69,41 @@ class SecondRoute:
         if routes is None:
             raise SolverError(NO_OTHER)
         found: Array = routes.optimise(prices[None])[0]
+        return found
+
+    def _other_walk(self, prices: Array, own: Array) -> Array:
+        """The cheapest walk with other visits: `(m,), (m,) -> (m,)`.
+
+        With a column of 0 and 1 for each cell and way to differ, of which one is 1 at the least:
+        `visits_j >= (own_j + 1) more_j` and `visits_j <= most_j - (most_j - own_j + 1) fewer_j`.
+        """
+        flows, limits = self._terrain.flow_rows()
+        n, m = len(own), flows.shape[1] - len(own)
+        most = flows[n:].maximum(-flows[n:]).sum(axis=1)  # a visit for each move in, and the start
+        cell, nothing = scipy.sparse.eye_array(n), scipy.sparse.csr_array((n, n))
+        moves = scipy.sparse.csr_array((n, m))
+        matrix = scipy.sparse.block_array(
+            [
+                [flows[:, :n], flows[:, n:], None, None],
+                [cell, moves, scipy.sparse.diags_array(-(own + 1)), nothing],
+                [cell, moves, nothing, scipy.sparse.diags_array(most - own + 1)],
+                [None, None, np.ones((1, n)), np.ones((1, n))],
+            ]
+        )
+        endless, none = np.full(n, np.inf), np.zeros(n)
+        columns = n + m + 2 * n
+        program = MILP(
+            matrix,
+            np.concatenate([limits, none, -endless, [1.0]]),
+            np.concatenate([limits, endless, most, [np.inf]]),
+            upper=np.concatenate([most, np.ones(m + n), (own > 0).astype(float)]),
+            integer=np.ones(columns, dtype=bool),
+            cost_columns=list(range(n)),
+        )
+        try:
+            found: Array = program.optimise(prices[None])[0, :n].round()
+        except SolverError as error:
+            raise SolverError(NO_OTHER) from error
         return found
 
     def _route(self, decision: Array) -> list[int] | None:

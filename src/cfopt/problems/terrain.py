@@ -150,7 +150,10 @@ class TerrainShortestPath(Problem):
         return True
 
     def runner_up(self, prices: Tensor, decisions: Tensor) -> Solved:
-        """The second-best route: walks that cross themselves are left out."""
+        """The second-best route; where a cost is negative, the second-best walk, as one is decided.
+
+        Where no cost is negative, walks that cross themselves are left out.
+        """
         host, own = (part.detach().to("cpu", torch.float64).numpy() for part in (prices, decisions))
         second, failures = SecondRoute(self), {}
         others = np.full(host.shape, np.nan)
@@ -272,21 +275,26 @@ class TerrainShortestPath(Problem):
             batch, row, col = batch[walking], row[walking], col[walking]
         return decisions.reshape(count, -1)
 
+    def flow_rows(self) -> tuple[scipy.sparse.csr_array, Array]:
+        """The equations of walks that make each move at most once: `A (visits, moves) = b`.
+
+        Visits first, then one column for each move: `visits = moves in (+ 1 at the start)`.
+        """
+        sources, targets = self.moves()
+        n, m = self.num_costs, len(sources)
+        moving = np.arange(m)
+        into = scipy.sparse.csr_array((np.ones(m), (targets, moving)), shape=(n, m))
+        out = scipy.sparse.csr_array((np.ones(m), (sources, moving)), shape=(n, m))
+        balance, visits = np.zeros(n), np.zeros(n)
+        balance[self.number(self.start)], balance[self.number(self.goal)] = -1.0, 1.0
+        visits[self.number(self.start)] = 1.0
+        matrix = scipy.sparse.block_array([[None, into - out], [scipy.sparse.eye_array(n), -into]])
+        return scipy.sparse.csr_array(matrix), np.concatenate([balance, visits])
+
     def _flow_program(self) -> MILP:
-        """Visits first, then one column for each move: `visits = moves in (+ 1 at the start)`."""
         if self._flow is None:
-            sources, targets = self.moves()
-            n, m = self.num_costs, len(sources)
-            moving = np.arange(m)
-            into = scipy.sparse.csr_array((np.ones(m), (targets, moving)), shape=(n, m))
-            out = scipy.sparse.csr_array((np.ones(m), (sources, moving)), shape=(n, m))
-            balance, visits = np.zeros(n), np.zeros(n)
-            balance[self.number(self.start)], balance[self.number(self.goal)] = -1.0, 1.0
-            visits[self.number(self.start)] = 1.0
-            matrix = scipy.sparse.block_array(
-                [[None, into - out], [scipy.sparse.eye_array(n), -into]]
-            )
-            limits = np.concatenate([balance, visits])
-            upper = np.concatenate([np.full(n, np.inf), np.ones(m)])
+            matrix, limits = self.flow_rows()
+            n = self.num_costs
+            upper = np.concatenate([np.full(n, np.inf), np.ones(matrix.shape[1] - n)])
             self._flow = MILP(matrix, limits, limits, upper=upper, cost_columns=list(range(n)))
         return self._flow

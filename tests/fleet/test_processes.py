@@ -100,9 +100,8 @@ def test_a_row_that_ends_every_process_is_reported_and_the_others_are_explained(
     assert (tmp_path / "out" / "explanations" / "_SUCCESS").exists()
 
 
-@pytest.mark.parametrize(
-    "how", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_a_client_that_ends_leaves_finished_parts_and_no_workers(
     example: Path, how: signal.Signals
 ) -> None:

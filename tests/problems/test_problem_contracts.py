@@ -197,13 +197,18 @@ class TestTerrain(ProblemContract):
                 found.add(tuple(visits))
         return torch.tensor(sorted(found), dtype=torch.float64)
 
-    def ranked_set(self, problem: Problem) -> torch.Tensor:
-        # A walk that crosses itself is no second-best route.
-        return torch.tensor([[1.0, 1.0, 0.0, 1.0], [1.0, 0.0, 1.0, 1.0]], dtype=torch.float64)
+    def costs(self, problem: Problem) -> torch.Tensor:
+        # One is negative in every row: walks may then visit a cell twice.
+        costs = super().costs(problem)
+        return torch.cat([-costs[:, :1].abs(), costs[:, 1:]], dim=1)
 
 
 class TestTerrainWithoutNegativeCosts(TestTerrain):
     """The sweep alone, with cells that cost nothing among them."""
+
+    def ranked_set(self, problem: Problem) -> torch.Tensor:
+        # A walk that crosses itself is no second-best route.
+        return torch.tensor([[1.0, 1.0, 0.0, 1.0], [1.0, 0.0, 1.0, 1.0]], dtype=torch.float64)
 
     def costs(self, problem: Problem) -> torch.Tensor:
         return super().costs(problem).abs()

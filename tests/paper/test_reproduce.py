@@ -106,6 +106,7 @@ def test_an_interrupted_reproduction_goes_on_with_what_is_done(tmp_path: Path) -
     assert len(RUNS) == 5
 
 
+@pytest.mark.long
 def test_a_killed_reproduction_ends_like_an_undisturbed_one(tmp_path: Path) -> None:
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     code = (

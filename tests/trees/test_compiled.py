@@ -58,6 +58,7 @@ def explained(asked: cfopt.Criterion | None = None, **settings: Any) -> cfopt.Ex
     return cfopt.explain(x[:1], pipeline, criterion, **settings)
 
 
+@pytest.mark.long
 def test_a_search_compiles_nothing_that_was_not_compiled_before_it() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _COUNTED], capture_output=True, text=True, check=True

@@ -388,7 +388,11 @@ def _family(pid: int) -> set[int]:
     return found
 
 
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "sent",
+    [pytest.param(s, marks=pytest.mark.long) for s in (signal.SIGKILL, signal.SIGINT)]
+    + [signal.SIGTERM],
+)
 def test_all_processes_end_with_the_server_however_it_ends(
     config: Path, children: Path, sent: signal.Signals
 ) -> None:

@@ -89,9 +89,10 @@ class _Pending:
     def of(cls, task: Task, rows: Tensor, points: Points) -> _Pending:
         """Verify what a search returns, numbered as in its own task."""
         rows = rows[points.rows]
+        own = task[rows]  # codes are decoded beside the row's own anchor
         with torch.no_grad():
-            x = task.space.context(points.x)
-        verdict = verify(task[rows], x)
+            x = own.space.context(points.x)
+        verdict = verify(own, x)
         valid = verdict.valid.to(points.found.device)
         known = replace(points, rows=rows, found=points.found & valid)
         return cls(known, verdict.violation.nan_to_num(torch.inf))

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from tests.pipelines import normal
 from torch import Tensor, nn
 
 import cfopt
+from cfopt.engine.progress import Progress
+from cfopt.engine.task import Task
 from cfopt.errors import InputError
 from cfopt.generative import PCA, Anchored
 from cfopt.problems import GridShortestPath
-from cfopt.search import MDMM
+from cfopt.search import MDMM, Search
+from cfopt.search.fallback import Fallback
 from cfopt.testing import GenerativeContract
 
 
@@ -140,3 +145,27 @@ def test_settings_that_mean_nothing_are_refused(
 ) -> None:
     with pytest.raises(InputError, match=r"^Anchored needs"):
         Anchored(rough[2], **settings)
+
+
+class OneByOne(Search):
+    """MDMM, whose rows are handed over one at a time."""
+
+    def steps(self, task: Task) -> Iterator[Progress]:
+        points = MDMM(step=0.05, max_steps=60).run(task)
+        for k in range(len(task)):
+            yield Progress(k + 1, len(task) - k - 1, len(task), points[torch.tensor([k])])
+
+
+def test_rows_that_finish_early_are_decoded_beside_their_own_anchors(
+    rough: tuple[cfopt.Pipeline, Tensor, PCA],
+) -> None:
+    pipeline, x, model = rough
+    asked = {"generative": Anchored(model), "search": Fallback((OneByOne(), OneByOne()))}
+    wanted = pipeline.decide(x[20:26])
+    together = cfopt.explain(x[:6], pipeline, cfopt.Absolute(wanted), **asked)
+    assert together.valid.any()
+    for row in range(6):
+        one = slice(row, row + 1)
+        alone = cfopt.explain(x[one], pipeline, cfopt.Absolute(wanted[one]), **asked)
+        assert alone.status == together[row].status
+        assert torch.allclose(alone.x, together[row].x, atol=1e-6)

@@ -62,7 +62,7 @@ def _settings(experiment: Experiment, study: Study, files: list[str]) -> bytes:
         "files": files,
         "jobs": len(jobs),
         "seconds": round(study.seconds(jobs), 1),
-        "seconds are": "of all jobs it needs, those shared with other experiments included",
+        "seconds are": "CPU time of all jobs it needs, also of those shared with other experiments",
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
         "written with": surroundings(),
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -478,3 +480,46 @@ def test_a_refreshed_surrogate_has_the_true_slopes_of_its_cuts_and_is_nearer_to_
     assert (after < np.square(before - truth).sum((1, 2))).all()
     # 6 entries and the code itself; then forward, three cuts, and the loss.
     assert (evaluator.passes - looks == 7 + 5).all()
+
+
+class Undecided(Squash):
+    """Says how undecided it is: the squares of what it shows."""
+
+    def ambiguity(self, z):
+        return self.decode(z).square()
+
+
+def test_what_a_model_is_more_undecided_about_than_before_counts_against_codes():
+    model = Undecided(6)
+    codes = model.encode(X0)
+    undecided = model.ambiguity(codes)
+    latent = LatentSpace(model, codes, Sphere(3.0), undecided=undecided)
+    assert torch.equal(latent.penalty(codes)[0], Sphere(3.0)(codes))
+    z = codes + 0.2 * normal(*codes.shape, seed=4)
+    value, slope = latent.penalty(z)
+    more = np.maximum(4 * np.tanh(z.numpy()) ** 2 - undecided.numpy(), 0).sum(1)
+    assert (more > 0).any()
+    assert np.allclose(value - Sphere(3.0)(z), more)
+    # The slope by central differences.
+    for j in range(6):
+        step = 1e-6 * torch.eye(6, dtype=z.dtype)[j]
+        rise = latent.penalty(z + step)[0] - latent.penalty(z - step)[0]
+        assert torch.allclose(slope[:, j], rise / 2e-6, atol=1e-5)
+    few = replace(latent, base=codes, moving=torch.tensor([[4, 1]]).expand(len(X0), 2))
+    wide = codes.clone()
+    wide[:, [4, 1]] = z[:, [4, 1]]
+    value, slope = latent.penalty(wide)
+    assert torch.allclose(few.penalty(z[:, [4, 1]])[0], value)
+    assert torch.allclose(few.penalty(z[:, [4, 1]])[1], slope[:, [4, 1]])
+
+
+def test_answers_are_less_ambiguous_where_the_model_says_what_is(curved):
+    wanted = Absolute(_alternatives(curved))
+    found = [
+        cfopt.explain(X0, curved, wanted, generative=model, plausibility=Sphere(0.0))
+        for model in (Squash(6), Undecided(6))
+    ]
+    both = found[0].valid & found[1].valid
+    assert both.sum() >= 3
+    before, after = (e.x[both].square() - X0[both].square() for e in found)
+    assert after.clamp(min=0).sum() < 0.8 * before.clamp(min=0).sum()

@@ -56,6 +56,36 @@ def test_a_pixel_is_its_textures_by_their_shares_and_lights() -> None:
 
 
 @torch.no_grad()
+def test_ambiguity_is_what_the_squared_distance_lacks_of_that_of_drawn_pixels() -> None:
+    vae = _small().double()
+    z = torch.randn((2, 12), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    x0, layers = _maps(2).double(), vae.decoder
+    smooth = torch.nn.functional.interpolate(
+        layers["fields"](z.reshape(2, 2, 2, 3)),  # type: ignore[index]
+        (8, 12),
+        mode="bicubic",
+    )
+    shares, lights = layers["pixels"](smooth).chunk(2, dim=1)  # type: ignore[index]
+    # Every texture in turn is what a pixel shows, as often as its share says.
+    expected = torch.zeros(2, 8, 12, dtype=torch.float64)
+    for k in range(3):
+        shown = lights[:, k, None].sigmoid() * (10 * vae.texture[k]).sigmoid()
+        expected += shares.softmax(1)[:, k] * (shown - x0).square().sum(1)
+    lacking = expected - (vae.decode(z) - x0).square().sum(1)
+    assert lacking.min() > 1e-4
+    # Of four pixels one is looked at, and stands for the others.
+    assert torch.allclose(vae.ambiguity(z), 4 * lacking[:, ::2, ::2].flatten(1), atol=1e-9)
+
+
+@torch.no_grad()
+def test_where_one_texture_has_it_all_nothing_is_ambiguous() -> None:
+    vae = _small()
+    last = vae.decoder["pixels"][1]  # type: ignore[index]
+    last.bias[1] = 60.0
+    assert vae.ambiguity(torch.zeros(1, 12)).max() < 1e-6
+
+
+@torch.no_grad()
 def test_a_code_changes_what_is_near_its_cell_and_nothing_else() -> None:
     vae = _small(1, 16)
     z = torch.zeros(1, vae.latent_dim)

@@ -11,7 +11,12 @@ from cfopt.engine.latent import Codes, LatentSpace, unkept_limits
 from cfopt.engine.task import Task
 from cfopt.errors import InputError
 from cfopt.generative.anchored import Anchored
-from cfopt.generative.protocol import GenerativeModel, check_attributes, check_generative
+from cfopt.generative.protocol import (
+    GenerativeModel,
+    ambiguity,
+    check_attributes,
+    check_generative,
+)
 from cfopt.question import Question
 from cfopt.question.plausibility import CodePenalty, Plausibility
 from cfopt.question.proximity import Latent
@@ -59,7 +64,7 @@ def encode(
     decoded = torch.full_like(task.space.origin, torch.nan)
     decision = torch.full_like(task.rules.factual, torch.nan)
     predicted = decoded.new_full((len(task), task.rules.problem.num_costs), torch.nan)
-    anchor = None
+    anchor = undecided = None
     if len(usable):
         check_generative(model, task.space.origin[usable])
         with torch.no_grad():
@@ -67,6 +72,9 @@ def encode(
             remade = model.decode(found)
             codes = found.new_full((len(task), model.latent_dim), torch.nan)
             codes[usable], decoded[usable] = found, remade
+            if plausibility is not None and (known := ambiguity(model, found)) is not None:
+                undecided = known.new_full((len(task), known.shape[1]), torch.nan)
+                undecided[usable] = known
             if isinstance(model, Anchored):
                 anchor = model.anchor(task.space.origin, decoded)
                 decoded = anchor.restore(decoded)
@@ -76,8 +84,8 @@ def encode(
         predicted[usable] = costs
         prices = task.rules.problem.prices(costs).to("cpu", torch.float64)
         decision[usable] = task.rules.problem.attempt(prices).decisions.to(decision)
-        known = (codes[usable], remade.flatten(1), costs)
-        lost = ~torch.stack([values.isfinite().all(1) for values in known]).all(0)
+        parts = (codes[usable], remade.flatten(1), costs)
+        lost = ~torch.stack([values.isfinite().all(1) for values in parts]).all(0)
         reason = (
             "the generative model's code or reconstruction of this context, or its costs, are not "
             "finite"
@@ -87,5 +95,5 @@ def encode(
     proximity = task.space.proximity
     if isinstance(proximity, Latent):
         proximity = proximity.bind(codes)
-    latent = LatentSpace(model, codes, plausibility, anchor)
+    latent = LatentSpace(model, codes, plausibility, anchor, undecided=undecided)
     return replace(task, space=replace(task.space, proximity=proximity, latent=latent))

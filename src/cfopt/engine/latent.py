@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cfopt._batch import ROWS, Batch
 from cfopt.generative.anchored import Anchor
-from cfopt.generative.protocol import GenerativeModel
+from cfopt.generative.protocol import GenerativeModel, ambiguity
 from cfopt.problems.base import same_decision
 from cfopt.question.features import Features
 from cfopt.question.limits import Limits
@@ -27,6 +27,7 @@ class LatentSpace(Batch):
         anchor: what is put back into decoded contexts where nothing changes, if anything.
         base: whole codes, whose other entries stay as they are, `(B, n)`; None if all move.
         moving: the entries that move, by number, `(B, r)`.
+        undecided: how undecided the model is about factual contexts, `(B, p)`, if it says so.
     """
 
     model: GenerativeModel
@@ -35,6 +36,7 @@ class LatentSpace(Batch):
     anchor: Anchor | None = field(default=None, metadata=ROWS)
     base: Tensor | None = field(default=None, metadata=ROWS)
     moving: Tensor | None = field(default=None, metadata=ROWS)
+    undecided: Tensor | None = field(default=None, metadata=ROWS)
 
     def full(self, z: Tensor) -> Tensor:
         """Whole codes: `(B, r) -> (B, n)`."""
@@ -43,10 +45,23 @@ class LatentSpace(Batch):
         return self.base.scatter(1, self.moving, z)
 
     def penalty(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """The plausibility of codes, and its gradient by the entries that move: `(B, r)`."""
+        """The plausibility of codes, and its gradient by the entries that move: `(B, r)`.
+
+        Where the model says how undecided it is, this counts as well, as far as it is more than
+        it was: a border that moves costs what a new one does, and old ones are left in peace.
+        """
         assert self.plausibility is not None
         value, slope = self.plausibility.evaluate(self.full(z))
-        return value, slope if self.moving is None else slope.gather(1, self.moving)
+        slope = slope if self.moving is None else slope.gather(1, self.moving)
+        if self.undecided is None:
+            return value, slope
+        point = z.detach().clone().requires_grad_()
+        with torch.enable_grad():
+            now = ambiguity(self.model, self.full(point))
+            assert now is not None
+            more = (now - self.undecided).clamp(min=0).sum(1)
+        (by_entry,) = torch.autograd.grad(more, point, torch.ones_like(more))
+        return value + more.detach(), slope + by_entry
 
     def curvature(self, z: Tensor) -> Tensor:
         """A model of the plausibility's curvature by these: `(B, r) -> (B, r, r)`."""

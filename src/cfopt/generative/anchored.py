@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from cfopt._batch import ROWS, Batch
 from cfopt.errors import InputError
-from cfopt.generative.protocol import GenerativeModel, check_attributes
+from cfopt.generative.protocol import GenerativeModel, ambiguity, check_attributes
 
 
 class Anchored(nn.Module):
@@ -70,6 +70,10 @@ class Anchored(nn.Module):
     def decode(self, z: Tensor) -> Tensor:
         """The model's own context, where no factual one is known: `(B, n) -> (B, ...)`."""
         return self.model.decode(z)
+
+    def ambiguity(self, z: Tensor) -> Tensor | None:
+        """How undecided the model is: `(B, n) -> (B, p)`."""
+        return ambiguity(self.model, z)
 
     def anchor(self, x0: Tensor, decoded: Tensor) -> Anchor:
         """What is kept of factual contexts, given what the model makes of them, `(B, ...)` each."""

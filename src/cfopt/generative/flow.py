@@ -14,7 +14,7 @@ from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.generative.coded_module import CodedModule
 from cfopt.generative.flow_level import Level, doubled, halved
-from cfopt.generative.protocol import GenerativeModel, check_attributes
+from cfopt.generative.protocol import GenerativeModel, ambiguity, check_attributes
 
 
 @registry.generative_models.register
@@ -174,6 +174,10 @@ class FlowPrior(nn.Module):
     def decode(self, z: Tensor) -> Tensor:
         """The context of each code: `(B, n) -> (B, ...)`."""
         return self.model.decode(self.flow.decode(z))
+
+    def ambiguity(self, z: Tensor) -> Tensor | None:
+        """How undecided the model is: `(B, n) -> (B, p)`."""
+        return ambiguity(self.model, self.flow.decode(z))
 
 
 def _shapes(grid: tuple[int, ...]) -> list[tuple[int, ...]]:

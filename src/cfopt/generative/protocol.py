@@ -19,6 +19,9 @@ class GenerativeModel(Protocol):
     Searches expect codes of about unit size, as under the prior N(0, I).
 
     `decode` must be differentiable, and each row's result independent of the other rows.
+
+    A model may also say how undecided it is about what it shows, `ambiguity(z) -> (B, p)`, in the
+    unit of squared contexts: see `TexturedVAE.ambiguity`. Plausible answers then avoid it.
     """
 
     latent_dim: int
@@ -33,6 +36,12 @@ class GenerativeModel(Protocol):
 def reconstruct(model: GenerativeModel, x: Tensor) -> Tensor:
     """What remains of contexts when they are encoded and decoded: `(B, ...) -> (B, ...)`."""
     return model.decode(model.encode(x))
+
+
+def ambiguity(model: GenerativeModel, z: Tensor) -> Tensor | None:
+    """How undecided a model is about what it shows: `(B, n) -> (B, p)`; None if it is silent."""
+    asked: Callable[[Tensor], Tensor | None] | None = getattr(model, "ambiguity", None)
+    return None if asked is None else asked(z)
 
 
 def check_attributes(model: object) -> GenerativeModel:

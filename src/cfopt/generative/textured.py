@@ -20,6 +20,8 @@ _QUANTILES = 201
 _GAIN = 10.0
 #: How many codes are decoded at once.
 _AT_ONCE = 4
+#: Of so many pixels along each axis one is looked at, to see whether textures are mixed.
+_EVERY = 2
 
 
 @registry.generative_models.register
@@ -129,18 +131,55 @@ class TexturedVAE(VAE):
         # A few at a time: hidden layers have the size of many maps, and should stay in the cache.
         return torch.cat([self._decode(part) for part in torch.split(z, _AT_ONCE)])
 
+    def ambiguity(self, z: Tensor) -> Tensor:
+        """By how much mixed pixels differ from what they are mixed of: `(B, n) -> (B, p)`.
+
+        Were each pixel drawn from the textures by their shares, it would have the mean d(z) and
+        the variance
+
+            sum_k share_k |light_k texture_k|^2 - |d(z)|^2,
+
+        which is 0 where one texture has it all. It turns the squared distance of d(z) to a map into
+        the expected one of the drawn pixels. A search for what is nearest mixes textures, since
+        half of another colour everywhere is nearer, by squares, than all of it on half the pixels;
+        maps do that at borders only. With the variance neither is nearer.
+        """
+        self.check_codes(z)
+        return torch.cat([self._variance(part) for part in torch.split(z, _AT_ONCE)])
+
     def _decode(self, z: Tensor) -> Tensor:
+        shares, lights = self._shares(z)
+        return self._painted(shares * lights)
+
+    def _variance(self, z: Tensor) -> Tensor:
+        shares, lights = self._shares(z, _EVERY)
+        weights = shares * lights
+        squares = self._textures(_EVERY).square().sum(1)
+        variance = (weights * lights * squares).sum(1) - self._painted(
+            weights, _EVERY
+        ).square().sum(1)
+        return _EVERY**2 * variance.clamp(min=0).flatten(1)  # rounding may fall below 0
+
+    def _shares(self, z: Tensor, every: int = 1) -> tuple[Tensor, Tensor]:
+        """The shares of textures, and how bright they are, at some pixels: `(B, K, h, w)` each."""
         layers = cast(nn.ModuleDict, self.decoder)
         fields = layers["fields"](z.reshape(-1, *self.grid))
-        smooth = self.interpolate_rows.T @ (fields @ self.interpolate_cols)
-        shares, lights = layers["pixels"](smooth).chunk(2, dim=1)
-        weights = shares.softmax(1) * lights.sigmoid()
-        textures = (_GAIN * self.texture).sigmoid()
+        down, across = self.interpolate_rows[:, ::every], self.interpolate_cols[:, ::every]
+        shares, lights = layers["pixels"](down.T @ (fields @ across)).chunk(2, dim=1)
+        return shares.softmax(1), lights.sigmoid()
+
+    def _painted(self, weights: Tensor, every: int = 1) -> Tensor:
+        """The sum of weighted textures: `(B, K, h, w) -> (B, 3, h, w)`."""
+        textures = self._textures(every)
         # One after the other, in the processor's cache, rather than all products at once.
         x: Tensor = weights[:, :1] * textures[0]
         for k in range(1, self.textures):
             x = torch.addcmul(x, weights[:, k : k + 1], textures[k])
         return x
+
+    def _textures(self, every: int) -> Tensor:
+        textures: Tensor = (_GAIN * self.texture[..., ::every, ::every]).sigmoid()
+        return textures
 
     def misfit(self, x: Tensor, decoded: Tensor) -> Tensor:
         """`precision (|x - d|_1 + |D(x - d)|_1)` with the differences D of neighbours: `(B,)`."""

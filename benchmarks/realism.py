@@ -27,7 +27,7 @@ from cfopt.storage import weights
 #: Of the maps: one that models and settings never saw.
 SEED = 11
 #: How many maps are explained at once and kept in one file.
-_AT_ONCE = 4
+_AT_ONCE = 16
 #: Samples of a prior, and real maps that they are compared with.
 _SAMPLES = 1000
 BETA = 10.0

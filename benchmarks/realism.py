@@ -27,7 +27,7 @@ from cfopt.storage import weights
 #: Of the maps: one that models and settings never saw.
 SEED = 11
 #: How many maps are explained at once and kept in one file.
-_AT_ONCE = 16
+_AT_ONCE = 8
 #: Samples of a prior, and real maps that they are compared with.
 _SAMPLES = 1000
 BETA = 10.0
@@ -141,6 +141,7 @@ def _measures(
     slope, bend = metrics.sharpness(x, before)
     features = (metrics.predictor_features(predictor, part) for part in (x, others))
     return {
+        "maps": len(ok),
         "valid, %": 100 * float(ok.double().mean()),
         "distance, median": float((x - before).flatten(1).norm(dim=1).median()),
         "pixels moved, median %": 100 * float(metrics.pixels_moved(x, before).median()),

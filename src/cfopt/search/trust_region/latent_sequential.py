@@ -45,6 +45,7 @@ class LatentSequential(TrustRegion):
         seed: the seed of the random codes, which are the same for every row.
         approaches: how often climbs begin again, nearer to the factual code, where something was
             found: 0 to 2.
+        polishes: how often climbs begin once more from what was found.
     """
 
     max_steps: int = 60
@@ -54,6 +55,7 @@ class LatentSequential(TrustRegion):
     starts: int = 2
     seed: int = 0
     approaches: int = len(_ON_THE_WAY)
+    polishes: int = 1
 
     def refusal(self, task: Task) -> str:
         """Needs codes, not too many of them, and a proximity whose curvature is known."""
@@ -80,7 +82,8 @@ class LatentSequential(TrustRegion):
             run.random_restart(self.samples, self.starts, generator) for _ in range(self.restarts)
         ]
         if others:
-            others += [run.approach(_ON_THE_WAY[: self.approaches]), run.polish()]
+            others += [run.approach(_ON_THE_WAY[: self.approaches])]
+            others += [run.polish() for _ in range(self.polishes)]
         return run, chain(run.climb(run.every, run.best.x[:, None]), *others)
 
 

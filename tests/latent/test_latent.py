@@ -523,3 +523,18 @@ def test_answers_are_less_ambiguous_where_the_model_says_what_is(curved):
     assert both.sum() >= 3
     before, after = (e.x[both].square() - X0[both].square() for e in found)
     assert after.clamp(min=0).sum() < 0.8 * before.clamp(min=0).sum()
+
+
+def test_a_polish_costs_passes_and_never_makes_an_answer_farther(curved):
+    wanted = Absolute(_alternatives(curved))
+    rough, polished = (
+        cfopt.explain(
+            X0, curved, wanted, generative=Squash(6), search=LatentSequential(polishes=count)
+        )
+        for count in (0, 1)
+    )
+    assert torch.equal(rough.valid, polished.valid)
+    found = rough.valid & (rough.steps > 0)
+    assert found.any()
+    assert (polished.loss[found] <= rough.loss[found]).all()
+    assert (polished.passes[found] > rough.passes[found]).all()

@@ -18,7 +18,9 @@ from cfopt.app.sources import Data, File
 from cfopt.models import terrain
 
 
-def test_help_examples_and_files_that_cannot_be_read_are_answered_without_torch(tmp_path: Path) -> None:
+def test_help_examples_and_files_that_cannot_be_read_are_answered_without_torch(
+    tmp_path: Path,
+) -> None:
     code = (
         "import sys; from pathlib import Path; from typer.testing import CliRunner\n"
         "from cfopt.cli import app\n"

@@ -67,7 +67,9 @@ class Canvas:
         except Image.DecompressionBombError as error:
             raise InputError(self._too_large("it")) from error
         except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
-            raise InputError("The image is not a PNG, a JPEG or a WebP, or it is damaged.") from error
+            raise InputError(
+                "The image is not a PNG, a JPEG or a WebP, or it is damaged."
+            ) from error
         width, height = image.size
         if width * height > self.pixels or min(width, height) < 1:
             raise InputError(self._too_large(f"{width} x {height}"))

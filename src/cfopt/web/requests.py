@@ -222,7 +222,7 @@ class Explain(_Asked):
     time_limit: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
         None,
         description="Seconds after which the search ends with the best that it has found; by "
-        "default as long as the pipeline's own configuration says.",
+        "default what the pipeline's description says.",
     )
     seconds: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
         None,

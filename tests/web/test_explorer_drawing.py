@@ -115,7 +115,7 @@ def test_a_search_ends_in_time_and_can_be_asked_to_go_on_for_longer(
 
     def described(route: Any) -> None:
         answer = route.fetch()
-        assert answer.json()["time_limit"] == 30
+        assert answer.json()["time_limit"] == 60
         route.fulfill(response=answer, json=answer.json() | {"time_limit": 0.2})
 
     here.page.route("**/api/explain", shortly)
@@ -126,10 +126,10 @@ def test_a_search_ends_in_time_and_can_be_asked_to_go_on_for_longer(
     assert here.answer().startswith("Best effort.")
     offer = page.locator("#result .offer")
     assert offer.locator("p").inner_text().startswith("Nothing was found in 0.2 seconds.")
-    offer.get_by_role("button", name="Search for up to 100 seconds").click()
+    offer.get_by_role("button", name="Search for up to 110 seconds").click()
     here.until("() => !document.querySelector('#result .offer')")
     assert here.answer().startswith("Best effort.")
-    assert [one.get("time_limit") for one in asked] == [None, 100]
+    assert [one.get("time_limit") for one in asked] == [None, 110]
 
 
 def _file(size: tuple[int, int], kind: str) -> dict[str, Any]:

@@ -34,7 +34,7 @@ _MAPS, _REFERENCES = 96, slice(20, 26)
 #: Of a search among pixels: what is found at all is found within these.
 _STEPS = 1000
 #: Seconds after which a search on a map ends with what it has: few that take longer find something.
-_SECONDS = 30.0
+_SECONDS = 60.0
 #: How strongly codes are drawn to the sphere of typical ones: the paper's choice.
 _BETA = 10.0
 #: How many labels a description has at most.

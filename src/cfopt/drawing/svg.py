@@ -18,8 +18,10 @@ from cfopt.drawing import elements as svg
 from cfopt.drawing.bars import draw_bars
 from cfopt.drawing.palette import SHADES
 from cfopt.drawing.panel import Line, Panel
+from cfopt.problems.cells import Cells
 from cfopt.problems.lattice import column_letters
-from cfopt.problems.routes import Cells, Network, Routes
+from cfopt.problems.network_scene import Network
+from cfopt.problems.routes import Routes
 from cfopt.problems.scene import Scene
 
 #: The name of what the pictures of a report share.

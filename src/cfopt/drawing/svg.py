@@ -146,7 +146,7 @@ class _Plan:
         return f"M{_point(x, y)}L{_point(u, v)}"
 
     def _aside(self, k: int, times: float) -> tuple[float, float]:
-        """The middle of an arc, moved aside by so many times its bend."""
+        """The middle of an arc, moved aside by a multiple of its bend."""
         (x, y), (u, v) = map(self.at, self.scene.arcs[k])
         length = math.hypot(u - x, v - y) or 1.0
         off = times * self._step * self.scene.bends[k] / length

@@ -10,16 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from PIL import Image
-from tests.browsing import (  # noqa: F401
-    BROWSER,
-    FAR,
-    NEAR,
-    Visit,
-    chromium,
-    explorer,
-    visits,
-)
+from tests.browsing import BROWSER, FAR, NEAR, Visit
 
 pytestmark = BROWSER
 #: Where something ends on the screen, and how far the page is scrolled.
@@ -40,22 +33,31 @@ def test_nothing_but_two_styles_is_waited_for_before_the_first_paint(
     assert set(page.evaluate(blocking)) == {f"{static}/pictures.css", f"{static}/style.css"}
 
 
-def test_the_whole_workbench_fits_the_windows_of_laptops(visit: Callable[..., Visit]) -> None:
-    for width, height in ((1280, 720), (1366, 768), (1440, 900)):
-        here = visit(viewport={"width": width, "height": height})
-        page = here.open()
-        for part in ("#board", "#legend", "#map-ask .primary"):
-            assert page.evaluate(BOTTOM, part) <= height, (width, part)
-        before = page.evaluate(TOP)
-        here.choose("tool", "paint")
-        assert page.evaluate(BOTTOM, "#palette") <= height, width
-        assert page.evaluate(TOP) == before
-        page.evaluate("document.querySelector('#notice').hidden = false")
-        assert page.evaluate(TOP) == before
-        covered = page.locator("#notice").bounding_box()
-        assert covered["y"] + covered["height"] <= before
-        page = here.open("/?grid#grid")
-        assert page.evaluate(BOTTOM, "#table-ask .primary") <= height
+@pytest.mark.parametrize(
+    ("width", "height"),
+    [
+        (1280, 720),
+        pytest.param(1366, 768, marks=pytest.mark.long),
+        pytest.param(1440, 900, marks=pytest.mark.long),
+    ],
+)
+def test_the_whole_workbench_fits_the_windows_of_laptops(
+    visit: Callable[..., Visit], width: int, height: int
+) -> None:
+    here = visit(viewport={"width": width, "height": height})
+    page = here.open()
+    for part in ("#board", "#legend", "#map-ask .primary"):
+        assert page.evaluate(BOTTOM, part) <= height, part
+    before = page.evaluate(TOP)
+    here.choose("tool", "paint")
+    assert page.evaluate(BOTTOM, "#palette") <= height
+    assert page.evaluate(TOP) == before
+    page.evaluate("document.querySelector('#notice').hidden = false")
+    assert page.evaluate(TOP) == before
+    covered = page.locator("#notice").bounding_box()
+    assert covered["y"] + covered["height"] <= before
+    page = here.open("/?grid#grid")
+    assert page.evaluate(BOTTOM, "#table-ask .primary") <= height
 
 
 def test_all_pipelines_are_seen_on_a_phone_and_all_choices_in_forced_colours(

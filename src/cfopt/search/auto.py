@@ -117,7 +117,7 @@ class Auto(Search):
         if among_codes:
             search: Search = self.mdmm if self.latent.refusal(task) else self.latent
             # A climb from halfway takes what a polish does, and may end in a nearer piece.
-            quick = replace(self.latent, approaches=1, polishes=0)
+            quick = replace(self.latent, restarts=0, approaches=1, polishes=0)
             few = FewCodes(quick if search is self.latent else search)
             # Hundreds of entries: first those that matter, which takes a fraction of the time.
             return Fallback((search,) if few.refusal(task) else (few, search))

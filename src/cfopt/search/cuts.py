@@ -99,7 +99,8 @@ class CutRow:
 
     def _keep(self, cuts: Sequence[Cut], half_spaces: HalfSpaces) -> None:
         self._cuts += cuts
-        self._known.update(cut.key for cut in cuts)
+        for cut in cuts:
+            self._known.add(cut.key)
         self._master.add(half_spaces)
 
     def propose(self) -> Array | None:

@@ -296,13 +296,12 @@ def inside_parts(scale: float = 1.0) -> list[dict[str, Any]]:
     """
     lines = []
     for name, build in _PIPELINES.items():
-        fleet, parts = build(scale), 0
         clock, total, rows = _Clock(), 0.0, 0
         with tempfile.TemporaryDirectory() as folder, of_torch(1):
-            work = cfopt.fleet.explain_dataset(**fleet, folder=folder).work
+            work = cfopt.fleet.explain_dataset(**build(scale), folder=folder).work
             kept = RunFolder(Path(folder), work)
             kept.make()
-            keep_part(kept, 0)  # what is loaded once
+            work.explain(range(1))  # loads what is loaded once
             largest = max(len(part) for part in work.parts)
             with clock.watching():
                 for k, part in enumerate(work.parts):
@@ -310,7 +309,7 @@ def inside_parts(scale: float = 1.0) -> list[dict[str, Any]]:
                         start = time.process_time()
                         keep_part(kept, k)
                         total += time.process_time() - start
-                        rows, parts = rows + len(part), parts + 1
+                        rows += len(part)
         lines.append(
             {
                 "pipeline": name,
@@ -378,7 +377,7 @@ def _grid(scale: float) -> dict[str, Any]:
 
 def _milp(scale: float) -> dict[str, Any]:
     """A mixed-integer model of 100 columns: a knapsack with two rows."""
-    rows = 16 * (1 + max(1, round(scale)))
+    rows = 16 * max(1, round(4 * scale))
     generator = np.random.default_rng(0)
     weights = generator.integers(1, 20, (2, 100)).astype(float)
     problem = MILP(
@@ -396,7 +395,7 @@ def _milp(scale: float) -> dict[str, Any]:
 
 
 def _terrain(scale: float) -> dict[str, Any]:
-    rows = 16 * (1 + max(1, round(scale)))
+    rows = 16 * max(1, round(4 * scale))
     models = cfopt.load_terrain(2 * rows)
     plans = models.pipeline.decide(models.maps[rows:])
     return {
@@ -410,9 +409,9 @@ def _terrain(scale: float) -> dict[str, Any]:
 _PIPELINES = {"grid, 5x5": _grid, "MILP, 100 columns": _milp, "terrain, pixels": _terrain}
 
 
-def results() -> list[dict[str, Any]]:
+def results(scale: float = 1.0) -> list[dict[str, Any]]:
     """What comes after the search: pictures, report and files for 1,000 rows; and the help."""
-    rows = 1000
+    rows = 1000  # whatever the scale
     with tempfile.TemporaryDirectory() as name:
         config = make(Path(name), rows, pictures=12)
         first = _cpu(command(config, "out", "--workers", "1"))

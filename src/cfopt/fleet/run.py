@@ -126,7 +126,7 @@ class _Run:
     def _go(self) -> None:
         total = len(self.work)
         if self.had:
-            self.display.say(f"{self.had} of {total} rows are already done.")
+            self.display.say(f"{self.had:,} of {total:,} rows are already done.")
         for note in self.work.notes:
             self.display.say(note)
         if self.to_do:
@@ -214,8 +214,8 @@ class _Run:
         left = f" (about {duration(self.pace.left)} left)" if self.display.count else ""
         done = sum(len(self.work.parts[k]) for k in self.folder.done())
         return (
-            f"{done} of {len(self.work)} rows are done and kept in {self.folder.path}; the same "
-            f"command resumes{left}."
+            f"{done:,} of {len(self.work):,} rows are done and kept in {self.folder.path}; the "
+            f"same command resumes{left}."
         )
 
 

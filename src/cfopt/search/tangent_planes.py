@@ -15,9 +15,9 @@ from cfopt.search.trust_region.evaluator import Evaluator, host
 class TangentPlanes:
     """`c_k + g_k (u' - u) <= 0` for K decisions of each row, which stands at a point u.
 
-    The value c_k is that at u, found when it is asked for. The slope g_k, which costs a backward pass, is a mean of slopes at
-    points where the row has stood: networks have kinks, and where the criterion is met next to one,
-    no slope of a single point says which way is short.
+    The value c_k is that at u, found when it is asked for. The slope g_k, which costs a backward
+    pass, is a mean of slopes at points where the row has stood: networks have kinks, and where the
+    criterion is met next to one, no slope of a single point says which way is short.
 
     Arguments:
         evaluator: the evaluator of the task.

@@ -91,8 +91,7 @@ def test_many_systems_at_once_prove_what_each_proves_alone() -> None:
     alone = []
     for start, count in zip(starts, counts, strict=True):
         part = slice(start, start + count)
-        own = HalfSpaces(*(values[part] for values in (normals, limits, *some)))
-        system = open_box.with_cuts(own)
+        system = open_box.with_cuts(cuts[part])
         # The best multipliers there are, in every other system.
         if len(alone) % 2:
             nearest = Master(system, Euclidean()).solve()

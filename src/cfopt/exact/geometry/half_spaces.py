@@ -29,6 +29,16 @@ class HalfSpaces:
     doubt: Array
     grain: Array
 
+    def __getitem__(self, rows: slice) -> HalfSpaces:
+        """Some of them."""
+        return HalfSpaces(
+            self.normals[rows],
+            self.limits[rows],
+            self.rounding[rows],
+            self.doubt[rows],
+            self.grain[rows],
+        )
+
     def grouped(self, width: int) -> Iterator[HalfSpaces]:
         """So many at a time."""
         every = (self.normals, self.limits, self.rounding, self.doubt, self.grain)

@@ -104,6 +104,14 @@ class AffineTask(ExactTask):
         plain.others, plain._off_by, plain._decision_table = (), None, None
         return plain
 
+    def off(self, by: Array) -> AffineTask:
+        """The task of its own predictor alone, in contexts that are off by just this w, `(p,)`."""
+        plain = self.nominal
+        if self._off_by is not None:
+            plain.prices0 = self.prices0 + self._spread @ by
+            plain.sizes = self.sizes + np.abs(self._spread) @ np.abs(by)
+        return plain
+
     @property
     def off_by(self) -> OffBy | None:
         """How far contexts may be off, if they may."""

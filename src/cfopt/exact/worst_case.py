@@ -14,6 +14,7 @@ from cfopt._typing import Array, Indices
 from cfopt.engine.rules import Rules
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.failure import distance_to_failure
+from cfopt.exact.scenario import SomeDecision, constant
 from cfopt.exact.unlisted import UnlistedRow
 from cfopt.problems.base import Solved
 from cfopt.question.quantifier import Quantifier
@@ -202,13 +203,26 @@ class _OneModel:
             assert rival is not None
             decisions = rival.decisions.numpy()[at]
         values = case.values(Quantifier.SOME, decisions)
-        if self._model.off_by is not None:
+        if self._decisions is not None:
+            for k in np.flatnonzero(values[0] > values[2]):
+                values[:, k] = self._of_mixtures(case, int(k), values[:, k])
+        elif self._model.off_by is not None:
             for k in np.flatnonzero(values[0] > values[2]):
                 lone = case.rules[torch.tensor([int(at[k])])]
                 least, _ = distance_to_failure(self._model, lone, case.rows[k], case.prices[k])
                 if least >= self._model.off_by.radius:
                     values[0, k] = 0.0
         found.offer(at, decisions, values)
+
+    def _of_mixtures(self, case: _Batch, k: int, single: Array) -> Array:
+        """The same of one row if decisions take turns, and that is better: h, size, rounding."""
+        assert self._decisions is not None
+        row, prices = case.rows[k], case.prices[k]
+        turns = [one.worst(prices) for one in SomeDecision.every(self._model, row, self._decisions)]
+        directions = np.stack([*(one.direction for one in turns), *constant(self._model, row)])
+        values = case.of_directions(k, directions)
+        worst: Array = values[:, values[0].argmax()]
+        return worst if worst[0] < single[0] else single
 
     def _listed(self, case: _Batch, quantifier: Quantifier) -> Array:
         """The worst h of each listed decision: `(R, D)`."""
@@ -269,17 +283,25 @@ class _Batch:
         """Of the worst inequality of a decision of each row: h, its size and rounding, `(3, R)`."""
         multiples = np.array(self.model.multiples(quantifier))[:, None, None, None]
         directions = (multiples * decisions + self.ends).reshape(-1, *decisions.shape)  # (C, R, m)
-        flat = directions.reshape(-1, decisions.shape[1])
-        shift = self.model.shift(flat).reshape(directions.shape[:2])
-        largest = np.abs(self.prices).max(axis=1, initial=0.0)
-        weight = np.abs(directions)
-        parts = np.stack(
-            [
-                (directions * self.prices).sum(axis=2) + shift,
-                (weight * np.abs(self.prices)).sum(axis=2) + shift,
-                self.rules.rounding * largest * weight.sum(axis=2),
-            ]
-        )
+        parts = self._parts(directions, self.prices)
         worst = parts[0].argmax(axis=0)[None, None]
         values: Array = np.take_along_axis(parts, worst, axis=1)[:, 0]
         return values
+
+    def of_directions(self, k: int, directions: Array) -> Array:
+        """The same of some directions of one row: `(C, m) -> (3, C)`."""
+        return self._parts(directions[:, None], self.prices[k : k + 1])[:, :, 0]
+
+    def _parts(self, directions: Array, prices: Array) -> Array:
+        """h, its size and rounding: `(C, R, m), (R, m) -> (3, C, R)`."""
+        flat = directions.reshape(-1, directions.shape[2])
+        shift = self.model.shift(flat).reshape(directions.shape[:2])
+        largest = np.abs(prices).max(axis=1, initial=0.0)
+        weight = np.abs(directions)
+        return np.stack(
+            [
+                (directions * prices).sum(axis=2) + shift,
+                (weight * np.abs(prices)).sum(axis=2) + shift,
+                self.rules.rounding * largest * weight.sum(axis=2),
+            ]
+        )

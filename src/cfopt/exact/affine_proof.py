@@ -234,8 +234,8 @@ class ListProof(AffineProof):
             return max(least, float(self._bounds(model, row).min()))
         if self.branches:
             return least  # they are about one decision for all contexts and predictors
-        plain = float(self._bounds(model.nominal, row).min())
-        return max(least, model.farther(row, plain))
+        plain = self._bounds(model.nominal, row).min(keepdims=True)
+        return max(least, float(model.farther(plain)[0]))
 
     def _bounds(self, model: AffineTask, row: int) -> Array:
         table = model.decision_table(self.limit)

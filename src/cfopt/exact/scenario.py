@@ -14,6 +14,8 @@ from cfopt.question.quantifier import Quantifier
 
 #: How often the value of the worst context is corrected, at most, and by what fraction at least.
 _ROUNDS, _STEP = 30, 1e-13
+#: What fraction of the largest value is enough.
+_DEEP = 0.95
 #: How much longer than the radius the worst w may be.
 _LONGER = 1e-10
 
@@ -147,12 +149,14 @@ class SomeDecision:
         k = int(bounds.argmin())
         depth, weights = float(bounds[k]), np.eye(1, len(values), k)[0]
         off = off_by.radius * self._own.noise.steepest(self._spread[k])
-        values_in_units, spread = values / units, self._spread / units[:, None]
+        # No other decision is the best one anywhere where the value is as large as that.
+        near = np.flatnonzero((values - self._shift) / units <= depth)
+        parts, spread = values[near] / units[near], self._spread[near] / units[near, None]
+        steepness = np.sqrt(np.square(spread).sum(axis=1))
         box = System.box(*(np.full(spread.shape[1], end) for end in (-np.inf, np.inf)))
-        none = np.zeros(len(values))
-        for _ in range(_ROUNDS if bounds[k] > 0 else 0):
-            reach = HalfSpaces(-spread, values_in_units - depth, none, none, none)
-            system = box.with_cuts(reach)
+        none = np.zeros(len(near))
+        for _ in range(_ROUNDS if depth > 0 else 0):
+            system = box.with_cuts(HalfSpaces(-spread, parts - depth, none, none, none))
             found = self._own.noise.nearest(system)
             if not isinstance(found, tuple):
                 break
@@ -161,16 +165,18 @@ class SomeDecision:
             if length <= off_by.radius * (1 + _LONGER):
                 break
             off = off * (off_by.radius / length)
-            steepness = np.sqrt(np.square(spread).sum(axis=1))
+            if (parts + spread @ off).min() >= _DEEP * depth:
+                break
             mixed = np.maximum(found[0].multipliers, 0.0)
             mixed = np.divide(mixed, steepness, where=steepness > 0, out=np.zeros_like(mixed))
             if not mixed.any():
                 break
             mixed /= mixed.sum()
-            lower = float(mixed @ values_in_units + self._own.spreading(mixed @ spread))
+            lower = float(mixed @ parts + self._own.spreading(mixed @ spread))
             if not lower < depth - _STEP * abs(depth):
                 break
-            depth, weights = lower, mixed
+            depth, weights = lower, np.zeros(len(values))
+            weights[near] = mixed
             if depth <= 0:
                 break
         return self._mixture(values, weights, units, off)

@@ -92,24 +92,26 @@ class ScenarioSystems:
         return system.with_leeway(Leeway.joined(parts), last)
 
     def bounds(
-        self, system: System, tree: Tree, here: float, asked: HalfSpaces, leeway: Leeway
-    ) -> Array:
-        """What it costs at least if one further half-space is met, for each of D: `(D,)`.
+        self, system: System, tree: Tree, here: float, scenario: Scenario
+    ) -> tuple[Array, HalfSpaces]:
+        """What it costs at least if a decision is enough in a scenario besides: `(D,)`.
 
-        No less than without it; than to reach it alone; than to reach it and what the multipliers
-        make of all others.
+        No less than without it; than to reach its half-space alone; than to reach it and what the
+        multipliers make of all others. And these half-spaces, D of them.
 
         Arguments:
             system, tree: the others, and multipliers for them.
             here: what these prove.
-            asked: the further half-spaces, D of them.
-            leeway: what verification grants of these.
+            scenario: the scenario.
         """
+        asked = scenario.half_spaces(self.model, self.row, self.decisions)
         norm, excess = self.model.norm, -asked.limits
         movable = (system.lower < system.upper).astype(np.float64)
         normals = asked.normals * movable
         bounds = norm.to_half_spaces(excess, normals, system.support)
-        bounds[(bounds == np.inf) & (excess <= FAR * leeway.constant)] = 0.0
+        if (bounds == np.inf).any():
+            leeway = scenario.leeway(self.model, self.row, self.decisions)
+            bounds[(bounds == np.inf) & (excess <= FAR * leeway.constant)] = 0.0
         if isinstance(tree, Leaf) and system.support is None and here > 0:
             slope, limit = system.combine(tree.multipliers)
             both = np.stack([normals, np.broadcast_to(slope * movable, normals.shape)])
@@ -117,7 +119,7 @@ class ScenarioSystems:
                 np.stack([excess, np.full(len(excess), -limit)]), both, movable[None]
             )
             bounds = np.maximum(bounds, pair[:, 0])
-        return np.maximum(bounds, here)
+        return np.maximum(bounds, here), asked
 
 
 @dataclass(frozen=True)
@@ -171,10 +173,7 @@ class _Check:
         system, here = self._settled(settled, path, cuts)
         if isinstance(part, Settled):
             return here
-        systems = self.systems
-        where = systems.model, systems.row, systems.decisions
-        asked, leeway = part.scenario.half_spaces(*where), part.scenario.leeway(*where)
-        bounds = systems.bounds(system, settled.tree, here, asked, leeway)
+        bounds, asked = self.systems.bounds(system, settled.tree, here, part.scenario)
         for k, further in part.further.items():
             joined = HalfSpaces.joined([cuts, asked[k : k + 1]])
             bounds[k] = max(bounds[k], self.bound(further, (*path, (part.scenario, k)), joined))

@@ -142,7 +142,8 @@ class _Row:
 
     def _in_all_scenarios(self, plain: ListProof) -> Points:
         """The same where decisions may take turns, unless that is not needed."""
-        if plain.bound(self.model, self.row) >= (1 - _LEFT) * self.cost:
+        proved = self.model.only_farther and self.bounds.min() >= (1 - _LEFT) * self.cost
+        if proved or plain.bound(self.model, self.row) >= (1 - _LEFT) * self.cost:
             return self._points(plain, "")
         where = self.model, self.row, self.table
         cases = ScenarioTree(*where, self.u, self.cost, self.deadline)
@@ -161,7 +162,7 @@ class _Row:
 
     def _look(self, root: CutRow, deadline: float) -> bool:
         """Look at decisions while they may be nearer; return whether time was up."""
-        self.bounds = bounds = self.table.bounds(self.row)
+        self.bounds = bounds = self._least()
         for k in bounds.argsort(kind="stable").tolist():
             if bounds[k] == np.inf or bounds[k] >= (1 - _GAP) * self.cost:
                 return False
@@ -170,6 +171,8 @@ class _Row:
             branch = root.branch()
             branch.add(Cut(self.table.decisions[k], Quantifier.SOME))
             self.looked += 1
+            if branch.opposed:
+                continue
             change = self._as_near(branch, k, float(bounds[k]))
             if change is None:
                 change = self._meet_every(branch)
@@ -177,6 +180,15 @@ class _Row:
             if change is not None and self.model.norm(change) < self.cost:
                 self.u, self.cost = change, self.model.norm(change)
         return False
+
+    def _least(self) -> Array:
+        """What each decision costs at least if it is to be enough, `(D,)`."""
+        if not self.model.only_farther:
+            return self.table.bounds(self.row)
+        # As they are for the plain proof, which is to follow from them.
+        plain = self.model.nominal.decision_table(self.limit)
+        assert plain is not None
+        return self.model.farther(plain.bounds(self.row))
 
     def _as_near(self, branch: CutRow, k: int, bound: float) -> Array | None:
         """A change that is as near as a decision's bound, which then proves it; or None."""

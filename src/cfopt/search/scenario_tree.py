@@ -16,7 +16,7 @@ from cfopt.exact.scenario import Mixture, SomeDecision
 from cfopt.exact.scenario_proof import Asked, Part, Path, ScenarioSystems, Settled
 
 #: What may be left open, as a fraction of the cost.
-_GAP = 3e-7
+_GAP = 9e-7
 #: An inequality that is broken by more than this fraction of its size is broken.
 _BROKEN = 1e-10
 #: The most cases that are looked at, and how often a mixture is exchanged for a better one.
@@ -165,9 +165,7 @@ class ScenarioTree:
         scenario = max(broken, key=lambda one: one.depth).scenario
         asked = Asked(settled, scenario)
         case.keep(asked)
-        where = self._model, self._row, self._table.decisions
-        cuts, leeway = scenario.half_spaces(*where), scenario.leeway(*where)
-        bounds = self._systems.bounds(system, settled.tree, bound, cuts, leeway)
+        bounds, cuts = self._systems.bounds(system, settled.tree, bound, scenario)
         for k in np.flatnonzero(bounds < self._enough).tolist():
             joined = HalfSpaces.joined([case.cuts, cuts[k : k + 1]])
             further = _Case((*case.path, (scenario, k)), joined, (asked.further, k))

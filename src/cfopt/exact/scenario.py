@@ -20,7 +20,7 @@ _DEEP = 0.95
 _LONGER = 1e-10
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scenario:
     """A context that is off by some w under one predictor, and an inequality to be met there.
 
@@ -34,6 +34,11 @@ class Scenario:
     multiple: int
     end: int
     off: Array
+
+    def resembles(self, other: Scenario) -> bool:
+        """Whether another one is about the same inequality under the same predictor."""
+        mine, others = ((one.model, one.multiple, one.end) for one in (self, other))
+        return mine == others
 
     def half_spaces(self, model: AffineTask, row: int, decisions: Array) -> HalfSpaces:
         """Where each decision meets the inequality: `(D, m) -> HalfSpaces` of D rows."""

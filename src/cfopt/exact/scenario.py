@@ -97,11 +97,16 @@ class SomeDecision:
         self._directions: Array = multiple * decisions + model.ends(row)[numbers[2]]
 
     @classmethod
-    def every(cls, model: AffineTask, row: int, decisions: Array) -> list[SomeDecision]:
-        """All of a row; what does not depend on the decision is in `constant` instead."""
+    def every(
+        cls, model: AffineTask, row: int, decisions: Array, predictors: int | None = None
+    ) -> list[SomeDecision]:
+        """All of a row, under the first so many predictors or every one.
+
+        What does not depend on the decision is in `constant` instead.
+        """
         return [
             cls(model, row, decisions, (k, number, end))
-            for k in range(len(model.models))
+            for k in range(len(model.models) if predictors is None else predictors)
             for number, multiple in enumerate(model.multiples(Quantifier.SOME))
             for end in range(len(model.ends(row)))
             if multiple != 0

@@ -12,8 +12,10 @@ from cfopt.exact.geometry import FAR, HalfSpaces, Leaf, Leeway, System, Tree
 from cfopt.exact.scenario import Scenario, constant
 from cfopt.question.quantifier import Quantifier
 
+#: Of how many scenarios half-spaces are kept.
+_KEPT = 50
 
-@dataclass(frozen=True)
+
 class Asker:
     """A row of whose answers scenarios are asked which decision is enough.
 
@@ -23,13 +25,18 @@ class Asker:
         decisions: every decision, `(D, m)`.
     """
 
-    model: AffineTask
-    row: int
-    decisions: Array
+    def __init__(self, model: AffineTask, row: int, decisions: Array) -> None:
+        self.model, self.row, self.decisions = model, row, decisions
+        self._asked: dict[Scenario, HalfSpaces] = {}
 
-    def half_spaces(self, scenario: Scenario, some: slice | list[int] = slice(None)) -> HalfSpaces:
-        """Where decisions are enough in a scenario: of all of them, or some."""
-        return scenario.half_spaces(self.model, self.row, self.decisions[some])
+    def half_spaces(self, scenario: Scenario) -> HalfSpaces:
+        """Where each decision is enough in a scenario; those of the last ones are kept."""
+        if scenario not in self._asked:
+            if len(self._asked) == _KEPT:
+                del self._asked[next(iter(self._asked))]
+            found = scenario.half_spaces(self.model, self.row, self.decisions)
+            self._asked[scenario] = found
+        return self._asked[scenario]
 
     def leeway(self, scenario: Scenario, some: slice | list[int] = slice(None)) -> Leeway:
         """By how much these may be broken in contexts that verification calls valid."""
@@ -91,13 +98,13 @@ class Turns:
 
     def half_space(self, asker: Asker) -> HalfSpaces | None:
         """The sum; None if t does not cancel."""
-        both = [self.first.number, self.second.number]
-        here = asker.half_spaces(self.first.scenario, both)
         weights = self._weights(asker)
         if weights is None:
             return None
+        here = asker.half_spaces(self.first.scenario)
         parts = (here.normals, here.limits, here.rounding, here.doubt, here.grain)
-        return HalfSpaces(*((weights @ part)[None] for part in parts))
+        both = [self.first.number, self.second.number]
+        return HalfSpaces(*((weights @ part[both])[None] for part in parts))
 
     def leeway(self, asker: Asker) -> Leeway:
         """By how much the sum may be broken in contexts that verification calls valid."""
@@ -109,8 +116,8 @@ class Turns:
     def _weights(self, asker: Asker) -> Array | None:
         """How much of either is in the sum, `(2,)`."""
         both = [self.first.number, self.second.number]
-        ends = [asker.half_spaces(one.scenario, both).limits for one in (self.first, self.second)]
-        slopes = ends[1] - ends[0]
+        ends = [asker.half_spaces(one.scenario).limits for one in (self.first, self.second)]
+        slopes = ends[1][both] - ends[0][both]
         if not slopes[0] < 0 < slopes[1]:
             return None
         weights: Array = np.array([slopes[1], -slopes[0]]) / (slopes[1] - slopes[0])

@@ -130,11 +130,6 @@ class CutRow:
         return self.nearest.u
 
     @property
-    def opposed(self) -> bool:
-        """Whether the last two cuts exclude each other at a glance, and no proof is asked for."""
-        return self._model.varied and self._master.system.opposed
-
-    @property
     def clashes(self) -> bool:
         """Whether nothing meets the cuts to the last digit."""
         return self.nearest.bound == np.inf

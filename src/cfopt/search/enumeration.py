@@ -34,8 +34,8 @@ _GAP = 1e-9
 #: How many rows are handed over at once, which costs little more than one.
 _TOGETHER = 25
 _UNSOLVED = "a master problem could not be solved"
-#: What may be left open where decisions may take turns.
-_LEFT = 5e-7
+#: What may be left open where decisions may take turns, of which so many are tried alone.
+_LEFT, _ALONE = 5e-7, 3
 
 
 @registry.searches.register
@@ -133,12 +133,17 @@ class _Row:
         late = self._look(root, deadline)
         every = root.proof() if self.model.multiples(Quantifier.EVERY) else None
         proof = ListProof(self.limit, every, {} if self.model.varied else self._proofs())
-        if self.model.varied and not late and not len(self.model.passed_over(self.row)):
+        if self._takes_turns and not late:
             return self._in_all_scenarios(proof)
         nothing = self.cost == np.inf and not late
         infeasible = nothing and proof.bound(self.model, self.row) == np.inf
         note = "time was up" if late else _UNSOLVED if nothing and not infeasible else ""
         return self._points(replace(proof, infeasible=infeasible), note)
+
+    @property
+    def _takes_turns(self) -> bool:
+        """Whether one decision may be enough here, and another there."""
+        return self.model.varied and not len(self.model.passed_over(self.row))
 
     def _in_all_scenarios(self, plain: ListProof) -> Points:
         """The same where decisions may take turns, unless that is not needed."""
@@ -163,7 +168,8 @@ class _Row:
     def _look(self, root: CutRow, deadline: float) -> bool:
         """Look at decisions while they may be nearer; return whether time was up."""
         self.bounds = bounds = self._least()
-        for k in bounds.argsort(kind="stable").tolist():
+        order = bounds.argsort(kind="stable").tolist()
+        for k in order[:_ALONE] if self._takes_turns else order:
             if bounds[k] == np.inf or bounds[k] >= (1 - _GAP) * self.cost:
                 return False
             if time.monotonic() > deadline:
@@ -171,8 +177,6 @@ class _Row:
             branch = root.branch()
             branch.add(Cut(self.table.decisions[k], Quantifier.SOME))
             self.looked += 1
-            if branch.opposed:
-                continue
             change = self._as_near(branch, k, float(bounds[k]))
             if change is None:
                 change = self._meet_every(branch)

@@ -153,14 +153,6 @@ class System:
             return float(least.sum())
         return self.support.total(least, self._nonzero)
 
-    @property
-    def opposed(self) -> bool:
-        """Whether the last two rows are opposite half-spaces without a common point."""
-        if len(self.matrix) < 2:
-            return False
-        opposite = np.abs(self.matrix[-1] + self.matrix[-2]).max() <= ROUNDING
-        return bool(opposite and self.rows[1, -1] + self.rows[1, -2] < -self.rows[3, -2:].sum())
-
     def breach(self, u: Array) -> float:
         """By how much u breaks the worst of the limits; 0 or less if none."""
         value = self.matrix @ u

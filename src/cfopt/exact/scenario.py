@@ -9,7 +9,7 @@ import numpy as np
 
 from cfopt._typing import Array
 from cfopt.exact.affine_task import AffineTask
-from cfopt.exact.geometry import HalfSpaces, Leeway, System
+from cfopt.exact.geometry import HalfSpaces, Leeway, System, find_clash
 from cfopt.question.quantifier import Quantifier
 
 #: How often the value of the worst context is corrected, at most, and by what fraction at least.
@@ -168,16 +168,20 @@ class SomeDecision:
         for _ in range(_ROUNDS if depth > 0 else 0):
             system = box.with_cuts(HalfSpaces(-spread, parts - depth, none, none, none))
             found = self._own.noise.nearest(system)
-            if not isinstance(found, tuple):
-                break
-            off = found[0].values
-            length = self._own.noise(off) ** (1 / self._own.noise.power)
-            if length <= off_by.radius * (1 + _LONGER):
-                break
-            off = off * (off_by.radius / length)
-            if (parts + spread @ off).min() >= _DEEP * depth:
-                break
-            mixed = np.maximum(found[0].multipliers, 0.0)
+            if isinstance(found, tuple):
+                off, multipliers = found[0].values, found[0].multipliers
+                length = self._own.noise(off) ** (1 / self._own.noise.power)
+                if length <= off_by.radius * (1 + _LONGER):
+                    break
+                off = off * (off_by.radius / length)
+                if (parts + spread @ off).min() >= _DEEP * depth:
+                    break
+            else:  # no context at all has values as large as that
+                clash = find_clash(system) if found is None else found.multipliers
+                if clash is None:
+                    break
+                multipliers = clash
+            mixed = np.maximum(multipliers, 0.0)
             mixed = np.divide(mixed, steepness, where=steepness > 0, out=np.zeros_like(mixed))
             if not mixed.any():
                 break

@@ -49,7 +49,8 @@ def test_no_context_that_is_nearer_keeps_away_from_what_is_not_explained(
     x0 = torch.randn(6, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     e = cfopt.explain(x0, pipeline, cfopt.Epsilon(epsilon), robust=cfopt.Ball(RADIUS))
     open_rows = [row for row, one in enumerate(e.status) if one is cfopt.Status.VALID]
-    assert open_rows and e.optimal[open_rows].all()
+    assert open_rows
+    assert e.optimal[open_rows].all()
     angles = np.linspace(0, 2 * np.pi, 36, endpoint=False)
     circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     for row in open_rows:
@@ -77,7 +78,8 @@ def test_an_answer_for_which_decisions_take_turns_is_nearer_than_any_of_one_deci
             alone = min(alone, nearest_with_few_rows(normals, limits))
         assert float(e.loss[row]) <= alone * (1 + 1e-6)
         gains.append(1 - float(e.loss[row]) / alone)
-    assert e.optimal.all() and max(gains) > 0.01
+    assert e.optimal.all()
+    assert max(gains) > 0.01
 
 
 @dataclass(frozen=True)
@@ -104,31 +106,32 @@ def without_cases(proof: ScenarioProof) -> ScenarioProof:
     return replace(proof, part=part if isinstance(part, Settled) else part.before)
 
 
-def with_larger_multipliers(proof: ScenarioProof) -> ScenarioProof:
-    """The proof with multipliers of twice the size in every part."""
+def without_multipliers(proof: ScenarioProof) -> ScenarioProof:
+    """The proof with multipliers of 0 in every part."""
 
-    def doubled(part: Part) -> Part:
+    def emptied(part: Part) -> Part:
         if isinstance(part, Settled):
             assert isinstance(part.tree, Leaf)
-            return replace(part, tree=Leaf(2 * part.tree.multipliers))
-        further = {k: doubled(one) for k, one in part.further.items()}
-        return replace(part, before=doubled(part.before), further=further)
+            return replace(part, tree=Leaf(0 * part.tree.multipliers))
+        further = {k: emptied(one) for k, one in part.further.items()}
+        return replace(part, before=emptied(part.before), further=further)
 
-    return replace(proof, part=doubled(proof.part))
+    return replace(proof, part=emptied(proof.part))
 
 
-@pytest.mark.parametrize("alter", [without_cases, with_larger_multipliers])
+@pytest.mark.parametrize("alter", [without_cases, without_multipliers])
 def test_a_proof_that_is_altered_proves_less(
     pipeline: cfopt.Pipeline, alter: Callable[[ScenarioProof], ScenarioProof]
 ) -> None:
-    x0 = torch.randn(12, 2, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    x0 = torch.randn(3, 2, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     given = (x0, pipeline, cfopt.Epsilon(1.0))
     ball = cfopt.Ball(RADIUS)
     honest = cfopt.explain(*given, robust=ball, search=cfopt.Enumeration())
     altered = cfopt.explain(*given, robust=ball, search=Altered(alter))
     assert torch.equal(honest.x, altered.x)
     assert (altered.bound <= honest.bound * (1 + 1e-9)).all()
-    assert honest.optimal.all() and not altered.optimal.all()
+    assert honest.optimal.all()
+    assert not altered.optimal.all()
 
 
 def test_under_two_predictors_another_decision_may_be_enough_in_each(

@@ -111,7 +111,8 @@ class CutProof(AffineProof):
         """
         found: dict[int, float] = {}
         if model.unbounded and isinstance(model.norm, Euclidean):
-            kinds, trees = (Quantifier.GIVEN, Quantifier.EVERY), (Leaf, Cases)
+            kinds = (Quantifier.GIVEN, Quantifier.EVERY)
+            trees: tuple[type[Leaf] | type[Cases], ...] = (Leaf, Cases)
             for kind, tree in product(kinds, trees):
                 alike = {r: proof for r, proof in proofs.items() if proof._combines(kind, tree)}
                 if alike and (tree is Cases or model.space.domain is None):
@@ -124,7 +125,7 @@ class CutProof(AffineProof):
         rest = {row: proof for row, proof in proofs.items() if row not in settled}
         return settled | super().bounds(model, rest)
 
-    def _combines(self, kind: Quantifier, tree: type[Tree]) -> bool:
+    def _combines(self, kind: Quantifier, tree: type[Leaf] | type[Cases]) -> bool:
         """Whether it combines cuts of one kind, in each case or at all, and claims no clash."""
         one = bool(self.cuts) and isinstance(self.tree, tree) and not self.infeasible
         return one and all(cut.quantifier is kind and not cut.ray for cut in self.cuts)

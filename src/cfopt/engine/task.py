@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-from cfopt._batch import ROWS, Batch
+from cfopt._batch import ROWS, Batch, are_all
 from cfopt._typing import Array
 from cfopt.engine.recall import Recall
 from cfopt.engine.rules import TOLERANCE, Rules
@@ -75,6 +75,9 @@ class Task(Batch):
 
     def __len__(self) -> int:
         return len(self.rules)
+
+    def __getitem__(self, rows: Tensor) -> Self:
+        return self if are_all(rows, len(self)) else super().__getitem__(rows)
 
     @property
     def row_numbers(self) -> Tensor:

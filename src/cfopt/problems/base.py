@@ -241,10 +241,14 @@ class Problem(DecisionSpace, ABC):
         finite = np.isfinite(host).all(axis=1)
         faults = ["" if ok else "has entries that are not finite" for ok in finite]
         # Rows often share one alternative, and a check may cost a solve: look at each only once.
-        unique, inverse = np.unique(host[finite], axis=0, return_inverse=True)
-        known = self.faults(unique) if len(unique) else []
-        for row, index in zip(np.flatnonzero(finite), inverse.reshape(-1), strict=True):
-            faults[row] = known[index]
+        rows_of: dict[bytes, list[int]] = {}
+        for row in np.flatnonzero(finite).tolist():
+            rows_of.setdefault(host[row].tobytes(), []).append(row)
+        first = [rows[0] for rows in rows_of.values()]
+        known = self.faults(host[first]) if first else []
+        for rows, fault in zip(rows_of.values(), known, strict=True):
+            for row in rows:
+                faults[row] = fault
         return faults
 
     def decisions(self, limit: int = 100_000) -> Tensor | None:

@@ -63,7 +63,7 @@ class RegretProof(Certificate[TreeTask]):
         for first in range(0, len(said), _AT_ONCE):
             rows = said[first : first + _AT_ONCE]
             costs = boxes.references(rows)
-            at = bounds.references(costs, boxes.reason[rows])
+            at = bounds.references(costs, boxes.reason[rows].astype(np.intp))
             excess, _ = bounds.excess(at, boxes.spreads(rows, costs, at.weights, self.claim))
             least = min(least, float(boxes.cost[rows[~(excess > 0)]].min(initial=np.inf)))
         return least

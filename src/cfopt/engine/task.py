@@ -133,6 +133,8 @@ class Task(Batch):
 
     def solving(self, problem: Problem) -> Self:
         """The same task, with another solver."""
+        if problem is self.rules.problem:
+            return self
         return replace(self, rules=replace(self.rules, problem=problem))
 
     def until(self, deadline: float) -> Self:

@@ -87,13 +87,14 @@ class Problem(DecisionSpace, ABC):
 
         A solve that has begun is not stopped.
         """
-        return self._ending(min(self.deadline, deadline))
+        return self if deadline >= self.deadline else self._ending(deadline)
 
     def without_deadline(self) -> Self:
         """The same problem without a deadline: what is verified is verified."""
         return self if self.deadline == math.inf else self._ending(math.inf)
 
     def _ending(self, deadline: float) -> Self:
+        _ = self._listed  # made now, so that both share what either lists
         other = copy(self)
         other.deadline = deadline
         other.__dict__.pop("_exact", None)  # which may have been made with another deadline

@@ -17,9 +17,9 @@ demo: setup  ## explain a map in all three ways, naive beside plausible, and a d
 
 QUICK := tests/core tests/problems tests/exact/test_exact.py::TestClosedForm
 # One thread each: the tests are small, and threads of several processes would wait for each other.
-# By file: what its tests share is made once; in the order of tests/conftest.py, long ones first.
-# Six processes: those of the explorer mostly wait.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 6 --dist loadfile --no-loadscope-reorder
+# By file: what its tests share is made once; tests/conftest.py says what comes first.
+# Four processes: those of the explorer often wait.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 quick: setup  ## the core and the contracts, while a change is under way
 	$(PYTEST) $(QUICK) -m "not slow"

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -228,29 +228,3 @@ class Visit:
     def answer(self) -> str:
         """The verdict of the answer, once it is there."""
         return str(self.page.locator("#result:not([hidden]) .answer").inner_text())
-
-
-@pytest.fixture(scope="module", name="server")
-def explorer() -> Iterator[Server]:
-    with command_serving() as running:
-        yield running
-
-
-@pytest.fixture(scope="module", name="browser")
-def chromium() -> Iterator[Any]:
-    with browsing(str(find_browser())) as opened:
-        yield opened
-
-
-@pytest.fixture(name="visit")
-def visits(server: Server, browser: Any) -> Iterator[Callable[..., Visit]]:
-    """Opens pages in windows of their own, which are closed in the end."""
-    opened: list[Visit] = []
-
-    def start(**settings: Any) -> Visit:
-        opened.append(Visit(browser, server, **settings))
-        return opened[-1]
-
-    yield start
-    for one in opened:
-        one.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -34,14 +34,43 @@ def knapsack() -> cfopt.Pipeline:
     return cfopt.Pipeline(random_linear(3, 6, seed=1, bias=2.0), problem)
 
 
-#: Folders of files that take long, or wait for processes of their own: these come first, so that
-#: at the end no process is left alone with one of them.
-_LONG = ("fleet", "web", "app", "core", "models", "search", "extensions", "gallery", "paper")
+#: Files that share a server, or what its workers load: each line is run by one process.
+_TOGETHER = (
+    ("web/test_explorer", "web/test_explorer_wishes"),
+    ("web/test_explorer_searches", "web/test_explorer_drawing", "web/test_explorer_scenes"),
+    ("web/test_web_workers", "web/test_web", "web/test_web_guard", "web/test_web_input"),
+)
+#: What takes longest comes first, so that at the end no process is left alone with it: these
+#: groups, and then these files and folders.
+_LONGEST = (
+    *("web", "trees", "search", "exact/test_exact", "app", "core", "gallery", "problems", "fleet"),
+    *("extensions", "exact", "models", "latent", "paper"),
+)
 
 
-def _order(item: pytest.Item) -> int:
-    folder = item.path.relative_to(Path(__file__).parent).parts[0]
-    return _LONG.index(folder) if folder in _LONG else len(_LONG)
+def _file(nodeid: str) -> str:
+    """The file of a test, within `tests` and without its suffix."""
+    return nodeid.partition("::")[0].removeprefix("tests/").removesuffix(".py")
+
+
+def _order(item: pytest.Item) -> tuple[int, int]:
+    file = _file(item.nodeid)
+    groups = [k for k, files in enumerate(_TOGETHER) if file in files]
+    places = [k for k, place in enumerate(_LONGEST) if f"{file}/".startswith(f"{place}/")]
+    return (groups or [len(_TOGETHER)])[0], (places or [len(_LONGEST)])[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file is run by one process, and so are files that share what is slow to start."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class BySharing(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = _file(nodeid)
+            return next((files[0] for files in _TOGETHER if file in files), file)
+
+    return BySharing(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -462,6 +462,7 @@ def test_ctrl_c_keeps_what_is_done(example: Path, monkeypatch: pytest.MonkeyPatc
     refused(cf("explain", example), part.name, "Delete it to compute them again")
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(example: Path) -> None:
     table = pd.read_csv(example.parent / "contexts.csv")
     pd.concat([table.assign(rain=table["rain"] + k / 7) for k in range(3)]).to_csv(

@@ -131,6 +131,7 @@ def decisions(table: pd.DataFrame, what: str) -> Array:
     return np.stack(table[what].to_list()).astype(np.float64)
 
 
+@pytest.mark.long
 def test_the_pyepo_example_is_right(tmp_path: Path) -> None:
     table = follow("1. A PyEPO model trained with SPO+", tmp_path)
     needs = np.array([[3, 4, 2, 5, 3, 4, 2, 3], [2, 5, 4, 3, 1, 4, 3, 2]])

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from cfopt.problems import Finite, Problem
-from cfopt.problems.routes import Network
+from cfopt.problems.network_scene import Network
 
 #: Towns and where they lie, far apart and not on a lattice.
 TOWNS = {"Aix": (0, 0), "Bern": (120, -40), "Chur": (150, 70), "Dijon": (60, 90), "Eze": (260, 10)}

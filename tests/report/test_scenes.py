@@ -19,7 +19,7 @@ from cfopt.drawing.panel import Line, Panel
 from cfopt.drawing.svg import common, draw, sketch
 from cfopt.errors import InputError
 from cfopt.problems import GridShortestPath, Knapsack, TerrainShortestPath
-from cfopt.problems.routes import Network
+from cfopt.problems.network_scene import Network
 from cfopt.problems.scene import Bars, Entry, Scene
 from cfopt.testing import ProblemContract
 

@@ -11,15 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.browsing import (  # noqa: F401
-    BROWSER,
-    FAR,
-    NEAR,
-    Visit,
-    chromium,
-    explorer,
-    visits,
-)
+from tests.browsing import BROWSER, FAR, NEAR, Visit
 from tests.legible import FAINT, NAMELESS, PAPER
 
 pytestmark = BROWSER

@@ -9,15 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from PIL import Image
-from tests.browsing import (  # noqa: F401
-    BROWSER,
-    NEAR,
-    Visit,
-    chromium,
-    explorer,
-    visits,
-)
+from tests.browsing import BROWSER, NEAR, Visit
 
 pytestmark = BROWSER
 #: Where something ends on the screen, and how far the page is scrolled.
@@ -25,22 +19,31 @@ BOTTOM = "name => document.querySelector(name).getBoundingClientRect().bottom + 
 TOP = "document.querySelector('#board').getBoundingClientRect().top + scrollY"
 
 
-def test_the_whole_workbench_fits_the_windows_of_laptops(visit: Callable[..., Visit]) -> None:
-    for width, height in ((1280, 720), (1366, 768), (1440, 900)):
-        here = visit(viewport={"width": width, "height": height})
-        page = here.open()
-        for part in ("#board", "#legend", "#map-ask .primary"):
-            assert page.evaluate(BOTTOM, part) <= height, (width, part)
-        before = page.evaluate(TOP)
-        here.choose("tool", "paint")
-        assert page.evaluate(BOTTOM, "#palette") <= height, width
-        assert page.evaluate(TOP) == before
-        page.evaluate("document.querySelector('#notice').hidden = false")
-        assert page.evaluate(TOP) == before
-        covered = page.locator("#notice").bounding_box()
-        assert covered["y"] + covered["height"] <= before
-        page = here.open("/?grid#grid")
-        assert page.evaluate(BOTTOM, "#table-ask .primary") <= height
+@pytest.mark.parametrize(
+    ("width", "height"),
+    [
+        (1280, 720),
+        pytest.param(1366, 768, marks=pytest.mark.long),
+        pytest.param(1440, 900, marks=pytest.mark.long),
+    ],
+)
+def test_the_whole_workbench_fits_the_windows_of_laptops(
+    visit: Callable[..., Visit], width: int, height: int
+) -> None:
+    here = visit(viewport={"width": width, "height": height})
+    page = here.open()
+    for part in ("#board", "#legend", "#map-ask .primary"):
+        assert page.evaluate(BOTTOM, part) <= height, part
+    before = page.evaluate(TOP)
+    here.choose("tool", "paint")
+    assert page.evaluate(BOTTOM, "#palette") <= height
+    assert page.evaluate(TOP) == before
+    page.evaluate("document.querySelector('#notice').hidden = false")
+    assert page.evaluate(TOP) == before
+    covered = page.locator("#notice").bounding_box()
+    assert covered["y"] + covered["height"] <= before
+    page = here.open("/?grid#grid")
+    assert page.evaluate(BOTTOM, "#table-ask .primary") <= height
 
 
 def test_all_pipelines_are_seen_on_a_phone_and_all_choices_in_forced_colours(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
-from tests.browsing import BROWSER, Server, Visit, chromium, command_serving, visits  # noqa: F401
+from tests.browsing import BROWSER, Server, Visit, command_serving
 
 from cfopt.datasets import Terrain
 from cfopt.models.terrain import FOLDER, PREDICTOR
@@ -86,6 +86,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
+@pytest.mark.long
 def test_whole_numbers_are_asked_about_by_hand(visit: Callable[..., Visit]) -> None:
     here = visit()
     page = here.open("/#own")
@@ -107,6 +108,7 @@ def test_whole_numbers_are_asked_about_by_hand(visit: Callable[..., Visit]) -> N
     assert other.page.get_by_label("chairs", exact=True).input_value() == "24"
 
 
+@pytest.mark.long
 def test_a_pipeline_that_cannot_be_loaded_says_so(
     tmp_path: Path,
     browser: Any,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
-from tests.browsing import BROWSER, Visit, chromium, command_serving  # noqa: F401
+from tests.browsing import BROWSER, Server, Visit, command_serving
 from tests.extensions import outside
 
 from cfopt.problems import GridShortestPath
@@ -99,19 +99,18 @@ def _ask_by_names(here: Visit) -> None:
 
 
 @pytest.fixture(scope="module")
-def ways(browser: Any) -> Iterator[Any]:
+def ways(server: Server, browser: Any) -> Iterator[Any]:
     """The page's own search for the cheapest way, called with a scene, wishes and costs."""
-    with command_serving() as server:
-        here = Visit(browser, server)
-        here.open("/#grid")
-        yield lambda *given: here.page.evaluate(
-            """async ([scene, wishes, costs]) => {
-                 const { Ways } = await import("/static/ways.js");
-                 return new Ways(scene).through(wishes, costs);
-               }""",
-            list(given),
-        )
-        here.close()
+    here = Visit(browser, server)
+    here.open("/#grid")
+    yield lambda *given: here.page.evaluate(
+        """async ([scene, wishes, costs]) => {
+             const { Ways } = await import("/static/ways.js");
+             return new Ways(scene).through(wishes, costs);
+           }""",
+        list(given),
+    )
+    here.close()
 
 
 def test_the_page_leads_a_route_the_cheapest_way_through_what_was_clicked(ways: Any) -> None:

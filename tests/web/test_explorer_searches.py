@@ -8,15 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.browsing import (  # noqa: F401
-    BROWSER,
-    FAR,
-    NEAR,
-    Visit,
-    chromium,
-    explorer,
-    visits,
-)
+from tests.browsing import BROWSER, FAR, NEAR, Visit
 from tests.legible import FAINT
 
 pytestmark = BROWSER
@@ -54,6 +46,7 @@ def test_a_search_that_is_left_for_another_page_is_given_up(visit: Callable[...,
     assert here.path()[-1] == [11, 11]
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_is_told_and_the_next_search_works(
     visit: Callable[..., Visit],
 ) -> None:
@@ -86,6 +79,7 @@ def test_a_stream_that_is_refused_does_not_hang_the_page(visit: Callable[..., Vi
     assert refusals
 
 
+@pytest.mark.long
 def test_a_page_that_is_loaded_again_joins_its_search(visit: Callable[..., Visit]) -> None:
     here = visit()
     page = here.open()
@@ -115,6 +109,7 @@ def test_a_spectator_who_leaves_does_not_cancel_the_search(visit: Callable[..., 
     assert here.answer()
 
 
+@pytest.mark.long
 def test_a_cancelled_search_leaves_the_answer_before_it_and_what_is_drawn(
     visit: Callable[..., Visit],
 ) -> None:

@@ -5,13 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from tests.browsing import (  # noqa: F401
-    BROWSER,
-    Visit,
-    chromium,
-    explorer,
-    visits,
-)
+from tests.browsing import BROWSER, Visit
 
 pytestmark = BROWSER
 

@@ -6,13 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.browsing import (  # noqa: F401
-    BROWSER,
-    Visit,
-    chromium,
-    explorer,
-    visits,
-)
+from tests.browsing import BROWSER, Visit
 
 from cfopt.errors import InputError
 from cfopt.result.explanation import Explanation

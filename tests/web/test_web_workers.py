@@ -415,6 +415,7 @@ def test_all_processes_end_with_the_server_however_it_ends(
         assert server.stderr.read() == ""
 
 
+@pytest.mark.long
 def test_the_command_ends_quietly_while_it_loads() -> None:
     for sent in (signal.SIGINT, signal.SIGTERM):
         with _command() as (url, server):

@@ -9,7 +9,7 @@ import numpy as np
 
 from cfopt.adapters.structure import name_of
 
-#: So many contexts are few: with more, workers are worth their while.
+#: Up to this many contexts are few: with more, workers are worth their while.
 _FEW = 64
 
 

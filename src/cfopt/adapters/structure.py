@@ -234,7 +234,7 @@ def columns_of(model: Any) -> Columns | None:
 
 
 def is_affine(model: Any, size: int) -> bool:
-    """Whether a regressor is known to be an affine map of so many columns, as categories allow."""
+    """Whether a regressor is known to be an affine map of its columns, if categories allow."""
     structure = Structure(size)
     try:
         structure.predict(model, structure.start)
@@ -244,7 +244,7 @@ def is_affine(model: Any, size: int) -> bool:
 
 
 def is_affine_step(step: Any, size: int) -> bool:
-    """Whether a transformer is known to be an affine map of so many columns."""
+    """Whether a transformer is known to be an affine map of its columns."""
     structure = Structure(size)
     try:
         structure.transform(step, structure.start)

@@ -81,7 +81,7 @@ class Terrain:
             )
 
     def generate(self, count: int, seed: int = 0) -> Maps:
-        """So many maps; the first ones of a seed are always the same."""
+        """Generate maps; the first ones of a seed are always the same."""
         if count < 1 or seed < 0:
             raise InputError(f"generate needs count >= 1 and seed >= 0, got {count} and {seed}.")
         height, width = self.rows * self.cell, self.cols * self.cell

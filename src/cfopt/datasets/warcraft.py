@@ -224,7 +224,7 @@ def _assemble(
     ends: tuple[_Stored, _Stored] | None = None,
     times: int = 1,
 ) -> Maps:
-    """Check shapes, then values; each map is repeated so many times to match its paths."""
+    """Check shapes, then values; each map is repeated to match its paths."""
     costs.check("fiu", "numbers", (None, None, None))
     count, rows, cols = costs.array.shape
     paths.check("biuf", "numbers 0 and 1", (None, rows, cols))

@@ -7,7 +7,7 @@ from unicodedata import combining, east_asian_width
 
 from markupsafe import Markup, escape
 
-from cfopt.problems.routes import Network
+from cfopt.problems.network_scene import Network
 
 #: Widths of letters as fractions of the font's size, in the widest of the usual fonts.
 _NARROW, _USUAL, _BROAD, _FULL = 0.42, 0.64, 0.84, 1.0

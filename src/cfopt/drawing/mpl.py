@@ -15,7 +15,8 @@ from cfopt._typing import Array
 from cfopt.drawing.elements import readable
 from cfopt.drawing.palette import CHANGE, LIGHT, SHADES
 from cfopt.drawing.panel import Line, Panel
-from cfopt.problems.routes import Cells, Network
+from cfopt.problems.cells import Cells
+from cfopt.problems.network_scene import Network
 
 INK = LIGHT["ink"]
 QUIET = LIGHT["edge"]

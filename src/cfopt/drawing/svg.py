@@ -18,8 +18,10 @@ from cfopt.drawing import elements as svg
 from cfopt.drawing.bars import draw_bars
 from cfopt.drawing.palette import SHADES
 from cfopt.drawing.panel import Line, Panel
+from cfopt.problems.cells import Cells
 from cfopt.problems.lattice import column_letters
-from cfopt.problems.routes import Cells, Network, Routes
+from cfopt.problems.network_scene import Network
+from cfopt.problems.routes import Routes
 from cfopt.problems.scene import Scene
 
 #: The name of what the pictures of a report share.
@@ -144,7 +146,7 @@ class _Plan:
         return f"M{_point(x, y)}L{_point(u, v)}"
 
     def _aside(self, k: int, times: float) -> tuple[float, float]:
-        """The middle of an arc, moved aside by so many times its bend."""
+        """The middle of an arc, moved aside by a multiple of its bend."""
         (x, y), (u, v) = map(self.at, self.scene.arcs[k])
         length = math.hypot(u - x, v - y) or 1.0
         off = times * self._step * self.scene.bends[k] / length

@@ -37,7 +37,7 @@ class Cut:
 
     @cached_property
     def key(self) -> tuple[Quantifier, bytes]:
-        """By which it is told from others."""
+        """What distinguishes it from other cuts."""
         return self.quantifier, (self.decision + 0.0).tobytes()  # + 0.0 turns -0.0 into 0.0
 
     def directions(self, model: ExactTask, row: int) -> Array:

@@ -261,7 +261,7 @@ class _Batch:
         return pivot
 
     def row(self, k: int, count: int) -> _Batch:
-        """One of the rows, so many times."""
+        """One of the rows, repeated."""
         prices = np.repeat(self.prices[k : k + 1], count, axis=0)
         return _Batch(self.model, self.rules, [self.rows[k]] * count, prices)
 

@@ -19,10 +19,10 @@ class Listener(Protocol):
         """A part has begun."""
 
     def moved(self, rows: float) -> None:
-        """So many rows of the batch that is running are done, where only one is."""
+        """Rows of the running batch are done, where only one batch runs."""
 
     def counted(self, part: int, rows: int) -> None:
-        """So many more rows of a part are done; fewer than 0 if they were lost."""
+        """More rows of a part are done; a negative number if they were lost."""
 
     def failed(self, part: int, reason: str) -> None:
         """A part could not be explained, and is left out."""

@@ -31,7 +31,7 @@ from cfopt.running.heartbeat import Heartbeat
 from cfopt.running.pace import Display, Pace
 from cfopt.storage.files import write_in_pieces, write_whole
 
-#: Up to so many rows, the report has all of them; of more, a sample of this size from each status.
+#: Up to this many rows, the report has all; of more, a sample of this size from each status.
 _ALL, _SAMPLE = 2000, 100
 #: More numbers than this are not written as JSON: about 20 bytes each.
 _JSON = 20_000_000
@@ -294,5 +294,5 @@ def _drawn(e: Explanation, most: int) -> list[int]:
 
 
 def _spread(rows: list[int], most: int) -> list[int]:
-    """So many of the rows, spread evenly over all."""
+    """At most `most` of the rows, spread evenly over all."""
     return rows if len(rows) <= most else [rows[k * len(rows) // most] for k in range(most)]

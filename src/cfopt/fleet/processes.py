@@ -30,7 +30,7 @@ _SPAWN = get_context("spawn")
 
 
 def _serve(recipe: Recipe, path: Path, line: Connection) -> None:
-    """What a worker does: load the models once, then explain what it is told to."""
+    """What a worker does: load the models once, then explain the parts that it is given."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who gave the orders
     import torch
 
@@ -74,7 +74,7 @@ def _touch(work: Any, row: int) -> None:
 
 @dataclass(eq=False)
 class _Worker:
-    """A process, the line to it, and what it was told to do."""
+    """A process, the connection to it, and what it was asked to do."""
 
     process: BaseProcess
     line: Connection
@@ -109,7 +109,7 @@ def start_worker(recipe: Recipe, path: Path) -> _Worker:
 
 @dataclass(frozen=True)
 class Processes(Engine):
-    """So many processes on this machine.
+    """Processes on this machine.
 
     A process that ends is replaced, and its part begun again. A part that ends processes is looked
     at row by row: the rows that do it alone are reported, and the others explained.

@@ -31,7 +31,7 @@ ORIGIN = "origin.json"
 _BYTES, _AT_LEAST = 40, 20_000_000
 #: Seconds between two lines where there is no terminal.
 _EVERY = 5.0
-#: A process takes some seconds to begin: it is worth so many batches.
+#: A process takes some seconds to begin: it is worth this many batches.
 _WORTH = 4
 #: How often a part may have been begun in vain before its rows are looked at one by one.
 _IN_VAIN = 3

@@ -12,7 +12,7 @@ from cfopt.errors import InputError
 from cfopt.generative.coded_module import CodedModule
 from cfopt.pipeline.images import as_floats
 
-#: Up to so many rows or features, the components are exact.
+#: Up to this many rows or features, the components are exact.
 _EXACT = 2000
 #: Contexts that are turned into float64 at once.
 _AT_ONCE = 512

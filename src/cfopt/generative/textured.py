@@ -16,7 +16,7 @@ from cfopt.generative.vae import VAE
 _PLACE = 8
 #: How many quantiles of the usual reconstruction errors are kept.
 _QUANTILES = 201
-#: Each pixel of a texture is seen alone, and learns so many times faster than shared weights.
+#: Each pixel of a texture is seen alone, and learns this many times faster than shared weights.
 _GAIN = 10.0
 #: How many codes are decoded at once.
 _AT_ONCE = 4

@@ -64,7 +64,7 @@ def load_sharp(folder: Path = FOLDER) -> TexturedVAE:
 
 
 def load_terrain(maps: int = 300, folder: Path = FOLDER) -> TerrainModels:
-    """The shipped terrain pipeline with its models and so many test maps; works offline."""
+    """The shipped terrain pipeline with its models and some test maps; works offline."""
     tests = Terrain().generate(maps, seed=TEST_SEED)
     plain, aware = (
         load_module(folder / VAES[alpha], {"CompactVAE": CompactVAE}) for alpha in (0.0, 2.0)

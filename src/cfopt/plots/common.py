@@ -12,7 +12,7 @@ from cfopt.drawing.mpl import INK
 from cfopt.drawing.panel import Line, has_maps, scene_of
 from cfopt.errors import InputError
 from cfopt.exact.certificate import Clash
-from cfopt.problems.routes import Cells
+from cfopt.problems.cells import Cells
 from cfopt.problems.sense import Sense
 from cfopt.result.explanation import Explanation
 from cfopt.result.status import Status

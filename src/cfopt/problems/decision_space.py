@@ -68,7 +68,7 @@ class DecisionSpace:
     def scene(self) -> Scene:
         """What decisions look like and are called, for every picture and sentence: by default bars.
 
-        Networks and maps are in `cfopt.problems.routes`, choices in `cfopt.problems.scene`.
+        `Network` draws places and arcs, `Cells` a map, `Items` what is chosen or left.
         """
         return Bars(entries=self.entries())
 

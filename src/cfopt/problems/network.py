@@ -21,9 +21,9 @@ from cfopt.problems.arrays import as_array
 from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved
 from cfopt.problems.conditions import Conditions
 from cfopt.problems.finite import Finite
+from cfopt.problems.network_scene import Network
 from cfopt.problems.path_program import PathProgram
 from cfopt.problems.path_solvers import Dijkstra, LevelSweep
-from cfopt.problems.routes import Network
 
 Node = Hashable
 #: Up to this many paths, scoring them all beats a sweep, and Dijkstra's algorithm.

@@ -24,7 +24,7 @@ Place: TypeAlias = tuple[int, int] | str
 Path: TypeAlias = list[Place]
 
 #: Up to this many parts a decision is spelled out; so many hints stand for a longer one.
-_SPELLED, _HINTS = 12, 4
+SPELLED, _HINTS = 12, 4
 #: An entry below this is 0; one that misses 1 by less than the other is 1, as solvers answer.
 _ZERO, _ONE = 1e-9, 1e-6
 
@@ -128,11 +128,11 @@ class Scene:
         taken = np.flatnonzero(np.abs(decision) > _ZERO)
         if not len(taken):
             return self.nothing
-        if len(taken) > _SPELLED and beside is not None:
+        if len(taken) > SPELLED and beside is not None:
             own = taken[np.abs(decision - beside)[taken] > _ZERO]
             if len(own):
                 return f"{self._listed(decision, own.tolist(), short=True)} among {len(taken)}"
-        return self._listed(decision, taken.tolist(), short=len(taken) > _SPELLED)
+        return self._listed(decision, taken.tolist(), short=len(taken) > SPELLED)
 
     def _listed(self, decision: Array, columns: list[int], short: bool) -> str:
         parts = [

@@ -6,7 +6,7 @@ from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.problems.lattice import node_names
 from cfopt.problems.network import ShortestPath
-from cfopt.problems.routes import Network
+from cfopt.problems.network_scene import Network
 
 
 @registry.problems.register

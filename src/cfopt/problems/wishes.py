@@ -119,7 +119,7 @@ class _Counted(Foil):
 
 
 class AtLeast(_Counted):
-    """Decisions that take at least so many of some entries."""
+    """Decisions that take at least a given number of some entries."""
 
     key = "at_least"
     bound = "at least"
@@ -129,7 +129,7 @@ class AtLeast(_Counted):
 
 
 class AtMost(_Counted):
-    """Decisions that take at most so many of some entries."""
+    """Decisions that take at most a given number of some entries."""
 
     key = "at_most"
     bound = "at most"

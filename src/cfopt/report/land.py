@@ -10,8 +10,8 @@ from cfopt._typing import Array, Indices
 from cfopt.drawing.panel import host, scene_of
 from cfopt.drawing.redrawn import Origin
 from cfopt.names import join_words
+from cfopt.problems.cells import Cells
 from cfopt.problems.land import kinds_of_cells, mean_of_cells
-from cfopt.problems.routes import Cells
 from cfopt.result.explanation import Explanation
 
 #: A cell is named if its cost changed by more than this fraction of the largest change.

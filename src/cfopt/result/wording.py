@@ -110,6 +110,6 @@ def miss(criterion: Criterion, margin: float, violation: float, sense: Sense) ->
 
 
 def rounded_down(value: float, digits: int) -> str:
-    """A finite number rounded down to so many significant digits."""
+    """A finite number rounded down to `digits` significant digits."""
     context = Context(prec=digits, rounding=ROUND_FLOOR)
     return f"{float(context.create_decimal(Decimal(repr(value)))):.{digits}g}"

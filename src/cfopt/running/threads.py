@@ -14,7 +14,7 @@ from cfopt.trees.predictor import TreePredictor
 
 @contextmanager
 def of_torch(threads: int) -> Iterator[None]:
-    """So many threads of torch's, and as many as before in the end.
+    """Let torch use this many threads within the block, and as many as before after it.
 
     Where other programs run as well, several wait for one another: on two busy cores passes of
     networks of up to 2 GFLOP took several times as long with two threads as with one.

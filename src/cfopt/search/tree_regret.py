@@ -215,7 +215,7 @@ class _Boxes:
         return self._heap[0][0] if self._heap else np.inf
 
     def take(self, count: int, cutoff: float) -> list[int]:
-        """The nearest open boxes that cost less than a cutoff, so many at most."""
+        """The nearest open boxes that cost less than a cutoff, at most `count` of them."""
         taken: list[int] = []
         while self._heap and len(taken) < count and self._heap[0][0] < cutoff:
             taken.append(heappop(self._heap)[1])

@@ -12,7 +12,7 @@ from typing import Any
 
 from cfopt.errors import InputError
 
-#: Beyond so many bytes, a data set is known by the names, sizes and times of its files.
+#: Beyond this many bytes, a data set is known by the names, sizes and times of its files.
 _READ = 2**31
 #: How many digits of a digest are kept.
 _DIGITS = 16

@@ -17,7 +17,7 @@ import pandas as pd
 from cfopt.errors import InputError
 from cfopt.storage.tables import check_separator, read_table
 
-#: A row group of more rows is read piece by piece, in pieces of so many.
+#: A row group of more rows is read piece by piece, in pieces of this many.
 _WHOLE, _PIECE = 2**17, 2**14
 #: The bytes from which on a CSV file is read piece by piece.
 _LARGE = 2**25

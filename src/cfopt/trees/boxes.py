@@ -15,7 +15,7 @@ from cfopt._typing import Array
 from cfopt.trees.cells import Cells, Groups, thresholds_of
 from cfopt.trees.ensemble import TreeEnsemble
 
-#: For so many ensembles what is made once is kept.
+#: The number of ensembles for which what was made is kept.
 _KEPT = 4
 
 _Ints = NDArray[np.int32]
@@ -45,7 +45,7 @@ class BoxTree:
         return len(self.feature)
 
     def sound(self, features: int, cuts: int) -> bool:
-        """Whether it is a tree of boxes, with so many features and cuts at most."""
+        """Whether it is a tree of boxes that refers to no more features and cuts than there are."""
         count, inner = len(self), self.feature >= 0
         whole, parts = np.flatnonzero(inner), (self.left[inner], self.right[inner])
         return (

@@ -164,7 +164,7 @@ class Branching:
         return found
 
     def advance(self, budget: int) -> Question | None:
-        """Look at so many boxes, or until a cell needs to be judged."""
+        """Look at up to `budget` boxes, or until a cell needs to be judged."""
         asked = np.empty_like(self.cells.home)
         while True:
             why, box = kernels.search(

@@ -42,7 +42,7 @@ class Reading(Protocol):
     """How a model reads categories from the features of a context."""
 
     def size(self, columns: int) -> int:
-        """How many features so many columns have."""
+        """The number of features that this many columns make."""
 
     def feature(self, f: int) -> int:
         """The feature that a column of numbers is."""

@@ -14,7 +14,7 @@ from cfopt.trees.ensemble import TreeEnsemble
 
 #: What separates 0 from 1 in features of a one-hot group.
 _HALF = 0.5
-#: For so many ensembles what is made once is kept.
+#: The number of ensembles for which what was made is kept.
 _KEPT = 4
 
 #: The features of each one-hot group.

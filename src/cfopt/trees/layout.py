@@ -10,7 +10,7 @@ from cfopt.trees.arrays import Forest, Ints, Space
 from cfopt.trees.cells import Cells, Groups, thresholds_of
 from cfopt.trees.ensemble import TreeEnsemble
 
-#: For so many ensembles what is made once is kept.
+#: The number of ensembles for which what was made is kept.
 _KEPT = 4
 
 

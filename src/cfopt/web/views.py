@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from cfopt.errors import InputError
-from cfopt.problems.routes import Cells
+from cfopt.problems.cells import Cells
 from cfopt.problems.scene import Scene
 from cfopt.question.features import Features
 from cfopt.web.pictures import Canvas

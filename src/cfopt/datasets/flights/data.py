@@ -25,7 +25,7 @@ WEATHER = {
 }
 #: The day itself, which nobody can change.
 CALENDAR = ("month", "weekday")
-#: One day in so many is held out.
+#: One day in this many is held out.
 FOLDS = 5
 
 

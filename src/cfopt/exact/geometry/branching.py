@@ -136,7 +136,7 @@ class Branching:
         node.nearest = replace(last, tree=before)
 
     def _meets(self, u: Array, known: int) -> bool:
-        """Whether a change keeps to the cuts after the first so many."""
+        """Whether a change keeps to the cuts after the first `known`."""
         rows = self.system.rows[:, known:]
         return bool((self.system.matrix[known:] @ u <= rows[1] - rows[2]).all())
 

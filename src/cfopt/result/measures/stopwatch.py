@@ -28,7 +28,7 @@ class Stopwatch:
             self._finished |= dict.fromkeys(progress.finished.rows.tolist(), now)
 
     def seconds(self, rows: int) -> Array:
-        """After how many seconds each of so many rows was finished: `(rows,)`.
+        """The seconds after which each of the rows was finished: `(rows,)`.
 
         NaN for those that needed no search.
         """

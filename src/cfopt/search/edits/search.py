@@ -14,7 +14,7 @@ from cfopt import registry
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
 from cfopt.names import join_words
-from cfopt.problems.routes import Cells
+from cfopt.problems.cells import Cells
 from cfopt.search.base import Search, check_whole
 from cfopt.search.edits.places import CellPlaces, ColumnPlaces, Places
 from cfopt.search.edits.row import EditedRow

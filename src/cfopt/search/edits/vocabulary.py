@@ -12,7 +12,7 @@ from cfopt.errors import InputError
 
 #: Rounds of the clustering; it settles long before.
 _ROUNDS = 50
-#: So many cells are clustered; further ones are sorted into the kinds that these make.
+#: The number of cells that are clustered; others are sorted into the kinds that these make.
 _CLUSTERED = 20_000
 
 
@@ -46,7 +46,7 @@ class Vocabulary:
 
     @classmethod
     def of_cells(cls, maps: Tensor, rows: int, cols: int, kinds: int = 6) -> Vocabulary:
-        """Cells cut from known maps, in so many kinds by their colours; each keeps its place.
+        """Cells cut from known maps, sorted into kinds by their colours; each keeps its place.
 
         At every place, a kind is shown by the known cell of that place that is most like the
         kind's average: patterns that run on from cell to cell fit their surroundings.

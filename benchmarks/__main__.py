@@ -1,7 +1,8 @@
 """Run every measurement: tables on the screen, `results.json`, `results.md` and `growth.png`.
 
 `python -m benchmarks maps` runs one group, in one run, and leaves the others as they were.
-`python -m benchmarks fleets --scale 0.02` measures fleets with so small a fraction of their rows.
+`python -m benchmarks fleets --scale 0.02` measures fleets with so small a fraction of their rows,
+and `fleet-memory` (or `-throughput`, `-kills`, `-parts`, `-results`) one thing of them.
 `python -m benchmarks sweep --rows 600 --seed 1` checks so many random tasks of a seed, and ends
 with code 1 if a claim was false. `python -m benchmarks claims --rows 3000` does the same for
 further questions: wishes, few changes, options, balls, models, prices and remedies. `python -m
@@ -121,7 +122,7 @@ TITLES = {
 def main(
     chosen: list[str], rows: int, answers: int, seed: int, scale: float, map_count: int
 ) -> None:
-    groups = [*GROUPS, "plausibility", "fleets", "thresholds", "claims", "sweep"]
+    groups = [*GROUPS, "plausibility", "fleets", *FLEETS, "thresholds", "claims", "sweep"]
     unknown = [name for name in chosen if name not in groups]
     if unknown:
         sys.exit(f"Error: {nearest('group', unknown[0], groups)}")
@@ -136,12 +137,9 @@ def main(
     for name, group in GROUPS.items():
         if not chosen or name in chosen:
             group(record)
-    if not chosen or "fleets" in chosen:
-        record("fleet throughput", fleets.throughput(scale))
-        record("fleet memory", fleets.memory(scale))
-        record("fleet kills", fleets.kills(scale))
-        record("fleet parts", fleets.inside_parts())
-        record("fleet results", fleets.results())
+    for name, measure in FLEETS.items():
+        if not chosen or {"fleets", name} & {*chosen}:
+            record(name.replace("-", " "), measure(scale))
     if not chosen or "plausibility" in chosen:
         record("map models", realism.models_alone())
         record("map realism", realism.compare(map_count))
@@ -307,6 +305,14 @@ GROUPS: dict[str, Callable[[Record], None]] = {
     "own-pipeline": _own_pipeline,
     "explorer": _explorer,
     "peers": _peers,
+}
+#: What is measured of fleets, together as `fleets` or one by one, with a fraction of the rows.
+FLEETS: dict[str, Callable[[float], list[dict[str, Any]]]] = {
+    "fleet-throughput": fleets.throughput,
+    "fleet-memory": fleets.memory,
+    "fleet-kills": fleets.kills,
+    "fleet-parts": fleets.inside_parts,
+    "fleet-results": fleets.results,
 }
 
 

@@ -25,6 +25,8 @@ from safetensors.torch import save_file
 import cfopt
 from benchmarks import tasks
 from cfopt.exact.geometry import Master
+from cfopt.fleet.folder import RunFolder
+from cfopt.fleet.part import keep_part
 from cfopt.pipeline import Pipeline
 from cfopt.problems import MILP, Problem
 from cfopt.running.threads import of_torch
@@ -282,28 +284,38 @@ def _children(pid: int) -> list[int]:
     return [int(one) for one in found.read_text().split()] if found.exists() else []
 
 
-def inside_parts(rows: int = 256) -> list[dict[str, Any]]:
+def inside_parts(scale: float = 1.0) -> list[dict[str, Any]]:
     """Where the CPU time of parts goes: solver, predictor and master, and all else.
 
-    The solver is `Problem.attempt`; the predictor its forward and backward passes; the master the
-    quadratic program over cuts or tangent planes, from which the next point comes, with the rows
-    that are added to it. What makes these rows, verification, and the check of proofs are all else.
+    Whole parts, read, explained and written, in batches as large as those of a run of 100,000 rows
+    (of the model of 100 columns smaller ones, since a row takes so long). The solver is
+    `Problem.attempt`; the predictor its forward and backward passes; the master the quadratic
+    program over cuts or tangent planes, from which the next point comes, with the rows that are
+    added to it. What makes these rows, verification, the check of proofs, and reading and writing
+    are all else.
     """
     lines = []
     for name, build in _PIPELINES.items():
-        contexts, pipeline, criterion, count = build(rows)
-        with of_torch(1):
-            cfopt.explain(contexts[:8], pipeline, criterion[torch.arange(8)])
-            clock = _Clock()
+        clock, total, rows = _Clock(), 0.0, 0
+        with tempfile.TemporaryDirectory() as folder, of_torch(1):
+            work = cfopt.fleet.explain_dataset(**build(scale), folder=folder).work
+            kept = RunFolder(Path(folder), work)
+            kept.make()
+            work.explain(range(1))  # loads what is loaded once
+            largest = max(len(part) for part in work.parts)
             with clock.watching():
-                start = time.process_time()
-                cfopt.explain(contexts[:count], pipeline, criterion[torch.arange(count)])
-                total = time.process_time() - start
+                for k, part in enumerate(work.parts):
+                    if len(part) == largest:
+                        start = time.process_time()
+                        keep_part(kept, k)
+                        total += time.process_time() - start
+                        rows += len(part)
         lines.append(
             {
                 "pipeline": name,
-                "rows": count,
-                "ms of CPU a row": 1000 * total / count,
+                "rows": rows,
+                "batch": work.batch,
+                "ms of CPU a row": 1000 * total / rows,
                 **{f"{what}, %": 100 * spent / total for what, spent in clock.spent.items()},
                 "outside, %": 100 * (1 - sum(clock.spent.values()) / total),
             }
@@ -353,14 +365,19 @@ class _Clock:
         return timed
 
 
-def _grid(rows: int) -> tuple[Any, Pipeline, cfopt.Criterion, int]:
+def _grid(scale: float) -> dict[str, Any]:
+    rows = 1024 * (1 + max(1, round(10 * scale)))
     bench = tasks.grid(pool=rows)
-    return bench.contexts, bench.pipeline, cfopt.Absolute(bench.alternatives), rows
+    return {
+        "data": bench.contexts,
+        "pipeline": bench.pipeline,
+        "criterion": cfopt.Absolute(bench.alternatives),
+    }
 
 
-def _milp(rows: int) -> tuple[Any, Pipeline, cfopt.Criterion, int]:
+def _milp(scale: float) -> dict[str, Any]:
     """A mixed-integer model of 100 columns: a knapsack with two rows."""
-    rows = max(8, rows // 16)
+    rows = 16 * max(1, round(4 * scale))
     generator = np.random.default_rng(0)
     weights = generator.integers(1, 20, (2, 100)).astype(float)
     problem = MILP(
@@ -373,22 +390,28 @@ def _milp(rows: int) -> tuple[Any, Pipeline, cfopt.Criterion, int]:
     pipeline = Pipeline(layer, problem)
     x = torch.from_numpy(generator.standard_normal((rows, 10)))
     plans = pipeline.decide(x + 0.05 * torch.from_numpy(generator.standard_normal(x.shape)))
-    return x, pipeline, cfopt.Relative(plans), rows
+    criterion = cfopt.Relative(plans)
+    return {"data": x, "pipeline": pipeline, "criterion": criterion, "batch": 16, "part": 16}
 
 
-def _terrain(rows: int) -> tuple[Any, Pipeline, cfopt.Criterion, int]:
-    rows = max(8, rows // 64)
-    models = cfopt.load_terrain(40)
-    plans = models.pipeline.decide(models.maps[8 : 8 + rows])
-    return models.maps[:rows], models.pipeline, cfopt.Absolute(plans), rows
+def _terrain(scale: float) -> dict[str, Any]:
+    rows = 16 * max(1, round(4 * scale))
+    models = cfopt.load_terrain(2 * rows)
+    plans = models.pipeline.decide(models.maps[rows:])
+    return {
+        "data": models.maps[:rows],
+        "pipeline": models.pipeline,
+        "criterion": cfopt.Absolute(plans),
+        "part": 16,
+    }
 
 
 _PIPELINES = {"grid, 5x5": _grid, "MILP, 100 columns": _milp, "terrain, pixels": _terrain}
 
 
-def results() -> list[dict[str, Any]]:
+def results(scale: float = 1.0) -> list[dict[str, Any]]:
     """What comes after the search: pictures, report and files for 1,000 rows; and the help."""
-    rows = 1000
+    rows = 1000  # whatever the scale
     with tempfile.TemporaryDirectory() as name:
         config = make(Path(name), rows, pictures=12)
         first = _cpu(command(config, "out", "--workers", "1"))

@@ -298,6 +298,19 @@ def test_the_share_that_is_done_is_not_rounded_away() -> None:
     assert pace.share == 0.2
 
 
+def test_before_anything_is_done_no_time_is_foretold() -> None:
+    now, out = 0.0, io.StringIO()
+    pace = Pace([1e6], clock=lambda: now)
+    display = Display(Console(file=out, width=200), pace, 1_000_000, noun="row", rated=True)
+    now = 10.0
+    display.beat()
+    assert out.getvalue() == "  0% done, 0 of 1,000,000 rows in 10 s\n"
+    pace.finished(12_900.0)
+    display.finished("rows 0 to 12899", 10.0, 12_900)
+    line = "  1% done, 12,900 of 1,000,000 rows in 10 s, 1,290 rows/s, about 13 min left"
+    assert out.getvalue().splitlines()[1:] == [f"{line}: rows 0 to 12899 (10 s)"]
+
+
 def test_without_a_terminal_a_long_silence_is_broken_by_a_line() -> None:
     now, out = 0.0, io.StringIO()
     pace = Pace([10.0], clock=lambda: now)

@@ -13,12 +13,14 @@ import cfopt
 from cfopt.app import info
 from cfopt.app.config import Tables
 from cfopt.app.criterion_source import CriterionSource
-from cfopt.app.files import FILES
+from cfopt.app.files import LEARNT, MODELS, TABLES
 from cfopt.app.sources import Data, File
 from cfopt.models import terrain
 
 
-def test_help_examples_and_missing_files_are_answered_without_torch(tmp_path: Path) -> None:
+def test_help_examples_and_files_that_cannot_be_read_are_answered_without_torch(
+    tmp_path: Path,
+) -> None:
     code = (
         "import sys; from pathlib import Path; from typer.testing import CliRunner\n"
         "from cfopt.cli import app\n"
@@ -26,15 +28,21 @@ def test_help_examples_and_missing_files_are_answered_without_torch(tmp_path: Pa
         "    done = CliRunner().invoke(app, words); print(done.exit_code, done.output)\n"
         "helps = [[name, '--help'] for name in ('explain', 'init', 'train', 'info', 'reproduce')]\n"
         "for words in (['--help'], ['--version'], *helps): cf(*words)\n"
-        "cf('info'); cf('init', 'a'); Path('a/contexts.csv').unlink()\n"
-        "cf('explain', 'a/CONFIG.toml'); cf('explain', 'b.toml')\n"
+        "cf('info'); cf('init', 'a'); cf('explain', 'b.toml')\n"
+        "data = Path('a/contexts.csv'); data.write_bytes(b'day,rain\\nLuned\\xec,1\\n')\n"
+        "cf('explain', 'a/CONFIG.toml'); cf('train', 'a/CONFIG.toml', '--to', 'w.safetensors')\n"
+        "data.unlink(); cf('explain', 'a/CONFIG.toml')\n"
+        "cf('train', 'a/CONFIG.toml', '--to', 'w.safetensors')\n"
         "sys.exit('torch' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert "0 Wrote a/CONFIG.toml" in done.stdout
-    assert "2 Error: a/CONFIG.toml, [contexts]: There is no file a/contexts.csv." in done.stdout
+    for table in ("contexts", "training"):
+        place = f"2 Error: a/CONFIG.toml, [{table}]: "
+        assert f"{place}a/contexts.csv is not encoded in UTF-8. Save it as UTF-8." in done.stdout
+        assert f"{place}There is no file a/contexts.csv." in done.stdout
     assert "2 Error: There is no configuration b.toml." in done.stdout
     assert f"0 cfopt {cfopt.__version__}" in done.stdout
     assert "Example: cfopt reproduce maps-alpha-regret --scale quick" in done.stdout
@@ -54,7 +62,7 @@ def test_every_file_that_a_run_reads_is_looked_for_beforehand() -> None:
         return found
 
     every = named(Tables, "") | named(CriterionSource, "criterion.")
-    assert {name for name in every if not name.startswith(("output.", "training."))} == set(FILES)
+    assert {name for name in every if not name.startswith("output.")} == {*MODELS, *TABLES, *LEARNT}
     assert terrain.FOLDER == info.FOLDER
 
 

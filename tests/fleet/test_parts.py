@@ -96,6 +96,17 @@ def test_parts_have_every_row_once_and_do_not_grow_in_number_without_end(rows: i
     assert {len(part) for part in _Counted(rows, part=50).parts} <= {16, 32, 50, *range(51)}
 
 
+def test_fewer_rows_share_a_time_limit(
+    frame: pd.DataFrame, grid: cfopt.Pipeline, wish: cfopt.Absolute, tmp_path: Path
+) -> None:
+    usual = {"batch": None, "part": None}
+    plain = answers(frame, grid, wish, tmp_path / "a", **usual).work
+    limited = answers(frame, grid, wish, tmp_path / "b", **usual, time_limit=60.0).work
+    assert (plain.batch, limited.batch) == (1024, 256)
+    assert plain.usual_part == limited.usual_part == 1024
+    assert answers(frame, grid, wish, tmp_path / "c", batch=5, part=None).work.usual_part == 20
+
+
 def test_a_data_set_is_explained_lazily_and_as_explain_does(
     frame: pd.DataFrame, grid: cfopt.Pipeline, wish: cfopt.Absolute, tmp_path: Path
 ) -> None:

@@ -349,7 +349,7 @@ def test_maps_are_small_images_with_routes_and_plausibility_in_words(tmp_path: P
     assert 'data-sort="rating"' in html
     assert e.latent is not None
     far = replace(e, latent=replace(e.latent, z=0 * e.latent.z + 2.0))[0]
-    assert "only less than 0.1%" in plausibility(far)[0]
+    assert ": less than 0.1%" in plausibility(far)[0]
     near = replace(e, latent=replace(e.latent, z=0 * e.latent.z + 0.99))[0]
     assert plausibility(near)[0].startswith("Typical.")
     thin = _report(e, tmp_path, room=0)
@@ -488,7 +488,7 @@ def test_a_code_that_is_hardly_ever_made_is_unusual_however_small_the_sphere() -
     assert rating(tiny) == "unusual"
     assert plausibility(tiny)[0].startswith("Unusual. Its code has the norm 0.066, where 1.88")
     assert (
-        "only less than 0.1% of what the generative model makes has a smaller one"
+        "less than 0.1% of what the generative model makes has a smaller one"
         in plausibility(tiny)[0]
     )
     assert rating(coded(3.87, 0.0, 0.0, 0.0)) == "unusual"

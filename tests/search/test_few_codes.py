@@ -51,7 +51,7 @@ def test_entries_that_say_nothing_about_costs_stay_and_answers_are_as_near(
             plausibility=cfopt.Sphere(0.1),
             search=search,
         )
-        for search in (LatentSequential(), FewCodes(LatentSequential(), entries=6))
+        for search in (LatentSequential(), FewCodes(LatentSequential(), entries=6, rounds=1))
     )
     assert few.latent is not None
     moved = (few.latent.z - few.latent.z0).abs() > 1e-9
@@ -60,6 +60,31 @@ def test_entries_that_say_nothing_about_costs_stay_and_answers_are_as_near(
     both = plain.valid & few.valid
     assert both.any()
     assert few.loss[both].mean() <= 1.3 * plain.loss[both].mean()
+
+
+def test_rows_without_an_answer_go_on_among_the_entries_that_matter_where_they_are(
+    wide: tuple[cfopt.Pipeline, Tensor, PCA],
+) -> None:
+    pipeline, x, model = wide
+    climb = LatentSequential(restarts=0)
+    once, often = (
+        cfopt.explain(
+            x[:8],
+            pipeline,
+            cfopt.Absolute(pipeline.decide(x[20:28])),
+            generative=model,
+            search=FewCodes(climb, entries=2, rounds=rounds),
+        )
+        for rounds in (1, 4)
+    )
+    assert often.valid.sum() > once.valid.sum()
+    assert often.latent is not None
+    moved = ((often.latent.z - often.latent.z0).abs() > 1e-9).sum(1)
+    further = often.valid & ~once.valid
+    assert (moved[further] > 2).all()
+    # A row that was answered at once is left alone; the others took more than one round.
+    assert torch.equal(often.x[once.valid], once.x[once.valid])
+    assert (often.steps[further] > once.steps[further]).all()
 
 
 def test_short_codes_are_left_to_the_search_itself(

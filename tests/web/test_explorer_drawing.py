@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -11,12 +12,25 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from tests.browsing import BROWSER, NEAR, Visit
+from tests.browsing import BROWSER, FAR, NEAR, Visit
 
 pytestmark = BROWSER
 #: Where something ends on the screen, and how far the page is scrolled.
 BOTTOM = "name => document.querySelector(name).getBoundingClientRect().bottom + scrollY"
 TOP = "document.querySelector('#board').getBoundingClientRect().top + scrollY"
+
+
+def test_nothing_but_two_styles_is_waited_for_before_the_first_paint(
+    visit: Callable[..., Visit],
+) -> None:
+    here = visit()
+    page = here.open()
+    blocking = (
+        "performance.getEntriesByType('resource')"
+        ".filter(one => one.renderBlockingStatus === 'blocking').map(one => one.name)"
+    )
+    static = f"{here.server.url}/static"
+    assert set(page.evaluate(blocking)) == {f"{static}/pictures.css", f"{static}/style.css"}
 
 
 @pytest.mark.parametrize(
@@ -89,6 +103,35 @@ def test_a_corner_that_can_be_cut_is_said_and_straightened_with_one_click(
     here.drag((0, 0), (0, 1), (1, 1), (1, 2), (2, 2), (11, 11))
     assert "12 cells to L12, complete" in page.locator("#route-said").inner_text()
     assert page.locator("#detour").is_hidden()
+
+
+def test_a_search_ends_in_time_and_can_be_asked_to_go_on_for_longer(
+    visit: Callable[..., Visit],
+) -> None:
+    here = visit()
+    asked: list[dict[str, Any]] = []
+
+    def shortly(route: Any) -> None:
+        asked.append(route.request.post_data_json)
+        route.continue_(post_data=json.dumps(asked[-1] | {"time_limit": 0.2}))
+
+    def described(route: Any) -> None:
+        answer = route.fetch()
+        assert answer.json()["time_limit"] == 60
+        route.fulfill(response=answer, json=answer.json() | {"time_limit": 0.2})
+
+    here.page.route("**/api/explain", shortly)
+    here.page.route("**/api/pipelines/terrain", described)
+    page = here.open()
+    here.drag(*FAR)
+    here.explain()
+    assert here.answer().startswith("Best effort.")
+    offer = page.locator("#result .offer")
+    assert offer.locator("p").inner_text().startswith("Nothing was found in 0.2 seconds.")
+    offer.get_by_role("button", name="Search for up to 110 seconds").click()
+    here.until("() => !document.querySelector('#result .offer')")
+    assert here.answer().startswith("Best effort.")
+    assert [one.get("time_limit") for one in asked] == [None, 110]
 
 
 def _file(size: tuple[int, int], kind: str) -> dict[str, Any]:

@@ -178,12 +178,14 @@ def _saved(image: Image.Image, kind: str) -> bytes:
     ("sent", "words"),
     [
         ("!!", "The image is not in base64"),
-        ("", "The image is not a PNG or JPEG"),
+        ("", "The image is not a PNG, a JPEG or a WebP"),
         ("data:text/html,hello", "needs to be in base64"),
-        (b"GIF89a", "The image is not a PNG or JPEG"),
-        (_saved(Image.new("RGB", (8, 8)), "GIF"), "The image is not a PNG or JPEG"),
-        (_saved(Image.new("RGB", (8, 8)), "TIFF"), "The image is not a PNG or JPEG"),
+        (b"GIF89a", "The image is not a PNG, a JPEG or a WebP"),
+        (_saved(Image.new("RGB", (8, 8)), "GIF"), "The image is not a PNG, a JPEG or a WebP"),
+        (_saved(Image.new("RGB", (8, 8)), "TIFF"), "The image is not a PNG, a JPEG or a WebP"),
         (_saved(Image.new("RGB", (301, 300)), "PNG"), "needs at most 90,000 pixels; 301 x 300 has"),
+        (_saved(Image.new("RGB", (301, 300)), "WEBP"), "needs at most 90,000 pixels; 301 x 300"),
+        (_saved(Image.new("RGB", (96, 96)), "WEBP")[:-30], "The image is not a PNG, a JPEG or"),
         (_png(60_000, 60_000), "needs at most 90,000 pixels"),
         (_png(2**31 - 1, 2**31 - 1), "pixels"),
         (_png(96, 96), "The image is damaged"),
@@ -211,6 +213,15 @@ def test_grey_in_16_bits_keeps_its_shades() -> None:
     grey = np.array([[0, 65535], [32768, 257]], dtype=np.uint16)
     read = canvas.read(base64.b64encode(_saved(Image.fromarray(grey), "PNG")).decode())
     assert read[0].numpy() == pytest.approx(grey / 65535, abs=1 / 255)
+
+
+def test_webp_is_read_as_png_is() -> None:
+    canvas = Canvas(3, 4, 4, 0.0, 1.0, torch.float64, 100)
+    shades = np.random.default_rng(0).integers(0, 256, (4, 4, 3), dtype=np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(shades).save(file, "WEBP", lossless=True, exact=True)
+    read = canvas.read(base64.b64encode(file.getvalue()).decode())
+    assert read.permute(1, 2, 0).numpy() == pytest.approx(shades / 255)
 
 
 def test_photos_are_read_as_they_are_seen() -> None:

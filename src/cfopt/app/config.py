@@ -44,8 +44,13 @@ class Tables(Table):
 
     Arguments:
         title: the title of the report.
-        predictor, problem, contexts, criterion: what to explain, and what is asked.
-        features, proximity, search: the objects of these names.
+        predictor: the model that predicts costs.
+        problem: what is optimised, at these costs.
+        contexts: the situations whose decisions are explained.
+        features: what is known of contexts: names, units, limits.
+        criterion: what is asked.
+        proximity: how the distance to an answer is measured.
+        search: how answers are looked for.
         generative: a model of plausible contexts, if any.
         reference: a file of known contexts, if any.
         plausibility: what answers should be like, if that matters.

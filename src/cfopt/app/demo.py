@@ -60,20 +60,19 @@ def run(folder: Path, console: Console, maps: int = 6) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     bars = Progress(*_COLUMNS, console=console, disable=not console.is_terminal)
     stage = _Stage(bars)
-    with Heartbeat(console, lambda: stage.words):
-        with of_torch(1):
-            models = load_terrain(40)
-            with bars:
-                answers, naive = _answers(models, maps, stage)
-            stage.words = "Drawing."
-            shown = _shown(answers, naive)
-            report = [_comparison(models, naive, answers["absolute"])]
-            for name, explanation in answers.items():
-                explanation[shown].plot(folder / f"{name}.png")
-                explanation.to_json(folder / f"{name}.json")
-                report.append(f"## {name}\n{explanation.summary()}\n")
-            plot_gallery(answers["absolute"], folder / "gallery.png")
-            plot_naive_and_plausible(naive[shown], answers["absolute"][shown], folder / "naive.png")
+    with Heartbeat(console, lambda: stage.words), of_torch(1):
+        models = load_terrain(40)
+        with bars:
+            answers, naive = _answers(models, maps, stage)
+        stage.words = "Drawing."
+        shown = _shown(answers, naive)
+        report = [_comparison(models, naive, answers["absolute"])]
+        for name, explanation in answers.items():
+            explanation[shown].plot(folder / f"{name}.png")
+            explanation.to_json(folder / f"{name}.json")
+            report.append(f"## {name}\n{explanation.summary()}\n")
+        plot_gallery(answers["absolute"], folder / "gallery.png")
+        plot_naive_and_plausible(naive[shown], answers["absolute"][shown], folder / "naive.png")
         stage.words = "Explaining a day of flights."
         report.append(explain_day(folder))
     report.append(f"All of this took {time.perf_counter() - start:.0f} seconds.")

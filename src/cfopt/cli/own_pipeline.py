@@ -71,11 +71,12 @@ def explain(
     Example: cfopt explain CONFIG.toml --out results --workers 4
     """
     with errors(debug):
-        from cfopt.app.files import check_files
+        from cfopt.app.files import check_files, check_tables
 
         content = check_files(config)
         if not dry_run and _is_finished(config, content, out):
             return
+        check_tables(config, content)
 
         from cfopt.app.config import read_config
 
@@ -164,6 +165,10 @@ def train(
     Example: cfopt train CONFIG.toml --to new.safetensors
     """
     with errors(debug):
+        from cfopt.app.files import LEARNT, check_files, check_tables
+
+        check_tables(config, check_files(config, LEARNT), LEARNT)
+
         from rich.console import Console
 
         from cfopt.app.config import read_config

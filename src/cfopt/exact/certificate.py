@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
@@ -35,7 +34,7 @@ class Cut:
     quantifier: Quantifier
     ray: bool = False
 
-    @cached_property
+    @property
     def key(self) -> tuple[Quantifier, bytes]:
         """What distinguishes it from other cuts."""
         return self.quantifier, (self.decision + 0.0).tobytes()  # + 0.0 turns -0.0 into 0.0

@@ -19,7 +19,8 @@ from rich.console import Console
 from cfopt.errors import InputError
 from cfopt.fleet.finished import REPORT
 from cfopt.fleet.folder import RunFolder
-from cfopt.fleet.table import PartFile, from_table
+from cfopt.fleet.read_back import from_table
+from cfopt.fleet.table import PartFile
 from cfopt.fleet.work import Work
 from cfopt.names import counted
 from cfopt.report.tally import Tally, shuffled

@@ -31,8 +31,6 @@ ORIGIN = "origin.json"
 _BYTES, _AT_LEAST = 40, 20_000_000
 #: Seconds between two lines where there is no terminal.
 _EVERY = 5.0
-#: A process takes some seconds to begin: it is worth this many batches.
-_WORTH = 4
 #: How often a part may have been begun in vain before its rows are looked at one by one.
 _IN_VAIN = 3
 
@@ -128,7 +126,7 @@ class _Run:
     def _go(self) -> None:
         total = len(self.work)
         if self.had:
-            self.display.say(f"{self.had} of {total} rows are already done.")
+            self.display.say(f"{self.had:,} of {total:,} rows are already done.")
         for note in self.work.notes:
             self.display.say(note)
         if self.to_do:
@@ -165,7 +163,7 @@ class _Run:
 
             return Dask(self.recipe, orders.scheduler, orders.workers)
         rows = sum(len(self.work.parts[k]) for k in self.to_do)
-        worth = max(1, rows // (_WORTH * self.work.batch))
+        worth = max(1, rows // self.work.usual_part)  # a process takes some seconds to begin
         count = orders.workers or min(len(os.sched_getaffinity(0)), worth)
         return InThisProcess() if count == 1 else Processes(self.recipe, count)
 
@@ -216,8 +214,8 @@ class _Run:
         left = f" (about {duration(self.pace.left)} left)" if self.display.count else ""
         done = sum(len(self.work.parts[k]) for k in self.folder.done())
         return (
-            f"{done} of {len(self.work)} rows are done and kept in {self.folder.path}; the same "
-            f"command resumes{left}."
+            f"{done:,} of {len(self.work):,} rows are done and kept in {self.folder.path}; the "
+            f"same command resumes{left}."
         )
 
 

@@ -19,10 +19,11 @@ from cfopt.pipeline.contexts import Contexts
 from cfopt.question import Question
 from cfopt.result.explanation import Explanation
 
-#: Rows explained at once, at most: of vectors and of images.
-_VECTORS, _IMAGES = 256, 16
-#: Rows of the first part, how many batches make a part, and the most parts of a run.
-_FIRST, _BATCHES, _PARTS = 16, 4, 20_000
+#: Rows explained at once, at most: of vectors, of vectors with a time limit, and of images. What a
+#: round of a search does for all rows takes as long for 256 vectors as for four times as many.
+_VECTORS, _LIMITED, _IMAGES = 1024, 256, 16
+#: Rows of the first part, rows or batches that make a part, and the most parts of a run.
+_FIRST, _ROWS, _BATCHES, _PARTS = 16, 1024, 4, 20_000
 #: Called with each report of a search.
 OnProgress: TypeAlias = Callable[[Progress], None]
 
@@ -103,7 +104,16 @@ class Work(ABC):
     @property
     def batch(self) -> int:
         """Rows that are explained at once, at most."""
-        return self._batch or (_VECTORS if self.first.contexts.x.ndim == 2 else _IMAGES)
+        if self._batch is not None:
+            return self._batch
+        if self.first.contexts.x.ndim > 2:
+            return _IMAGES
+        return _VECTORS if self.first.question.time_limit is None else _LIMITED
+
+    @property
+    def usual_part(self) -> int:
+        """Rows that are kept together, at most, where nobody has said how many."""
+        return max(self.batch, min(_ROWS, _BATCHES * self.batch))
 
     @cached_property
     def parts(self) -> list[range]:
@@ -115,7 +125,7 @@ class Work(ABC):
         """
         count, batch = len(self), self.batch
         fewest = -(-count // (_PARTS * batch)) * batch
-        most = self._part or max(_BATCHES * batch, fewest)
+        most = self._part or max(self.usual_part, fewest)
         return list(_growing(count, most))
 
     def batches(self, rows: range) -> Iterator[range]:

@@ -73,7 +73,7 @@ def plausibility(e: Explanation) -> list[str]:
         below = float(gammainc(n / 2, size**2 / 2))
         share = below if size < radius else 1 - below
         reading = (
-            f"Unusual. {where}: only {_share(share)} of what the generative model makes "
+            f"Unusual. {where}: {_share(share)} of what the generative model makes "
             f"has {side}. Read the answer with care."
         )
     else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cfopt.drawing import elements as svg
-from cfopt.names import counted, join_words
+from cfopt.names import join_words
 from cfopt.report.overview import percent
 from cfopt.report.sentences import PLAIN
 from cfopt.report.tally import Tally
@@ -68,7 +68,7 @@ class Whole:
 def whole(tally: Tally) -> Whole:
     """Put a tally into words."""
     return Whole(
-        caption=f"Of {counted(tally.found, 'answer')} that were found",
+        caption=f"Of {tally.found:,} {'answer' if tally.found == 1 else 'answers'} that were found",
         features=_features(tally),
         groups=_groups(tally),
         none=_none(tally),

@@ -77,6 +77,11 @@ class Pace:
         return self._clock() - self._start
 
     @property
+    def known(self) -> bool:
+        """Whether anything is known about the time left: nothing, before something is done."""
+        return self._done + self._running + self._trust > 0
+
+    @property
     def left(self) -> float:
         """About how many seconds are left."""
         return max(0.0, self._left - (self._clock() - self._noted))
@@ -94,6 +99,11 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def _speed(rate: float) -> str:
+    """Three digits, and all of a whole number: "0.123", "45.6", "1,290"."""
+    return f"{rate:.3g}" if rate < 100 else f"{rate:,.0f}"
 
 
 @dataclass(eq=False)
@@ -154,7 +164,9 @@ class Display:
 
     def __rich__(self) -> Text:
         # Asked for at each refresh, so that the time left counts down within a job.
-        return Text(f"{self._percent()} {self.count}/{self.total} {self.noun}s, {self._times()}")
+        return Text(
+            f"{self._percent()} {self.count:,}/{self.total:,} {self.noun}s, {self._times()}"
+        )
 
     def started(self, name: str) -> None:
         """Name what is running, beside the bar."""
@@ -184,12 +196,15 @@ class Display:
         return f"{self._so_far()}{running}"
 
     def _so_far(self) -> str:
-        done = f"{self._percent()} done, {self.count} of {self.total} {self.noun}s"
+        done = f"{self._percent()} done, {self.count:,} of {self.total:,} {self.noun}s"
         return f"{done} in {self._times()}"
 
     def _times(self) -> str:
-        rate = f"{self.pace.rate:.3g} {self.noun}s/s, " if self.rated else ""
-        return f"{duration(self.pace.elapsed)}, {rate}about {duration(self.pace.left)} left"
+        elapsed = duration(self.pace.elapsed)
+        if not self.pace.known:
+            return elapsed
+        rate = f"{_speed(self.pace.rate)} {self.noun}s/s, " if self.rated else ""
+        return f"{elapsed}, {rate}about {duration(self.pace.left)} left"
 
     def _percent(self) -> str:
         # Rounded down: only what is done is said to be 100%. And 29 of 100 is not 28%.

@@ -116,8 +116,8 @@ class Auto(Search):
             return Fallback((*chosen, self.derivative_free))
         if among_codes:
             search: Search = self.mdmm if self.latent.refusal(task) else self.latent
-            quick = replace(self.latent, approaches=0) if search is self.latent else search
-            few = FewCodes(quick)
+            quick = replace(self.latent, restarts=0, approaches=0)
+            few = FewCodes(quick if search is self.latent else search)
             # Hundreds of entries: first those that matter, which takes a fraction of the time.
             return Fallback((search,) if few.refusal(task) else (few, search))
         polish = replace(self.sequential, restarts=0)

@@ -93,13 +93,14 @@ class CutRow:
         found = model.directions_of_each(numbers, kind, np.stack([cut.decision for cut in cuts]))
         count, size = found.shape[1:]
         half_spaces = model.cut(numbers.repeat(count), found.reshape(-1, size), eases.repeat(count))
-        width = count * len(model.models)
-        for k, (row, cut) in enumerate(zip(rows, cuts, strict=True)):
-            row._keep([cut], half_spaces[k * width : (k + 1) * width])
+        each = half_spaces.grouped(count * len(model.models))
+        for row, cut, own in zip(rows, cuts, each, strict=True):
+            row._keep([cut], own)
 
     def _keep(self, cuts: Sequence[Cut], half_spaces: HalfSpaces) -> None:
         self._cuts += cuts
-        self._known.update(cut.key for cut in cuts)
+        for cut in cuts:
+            self._known.add(cut.key)
         self._master.add(half_spaces)
 
     def propose(self) -> Array | None:

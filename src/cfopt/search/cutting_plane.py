@@ -142,10 +142,11 @@ class _Run:
         ended: dict[int, str] = {}
         found: set[int] = set()
         eased: set[int] = set()
+        changes: dict[int, Array] = {}
         for row in self.rows:
             change = self.cuts[row].propose()
             if change is not None:
-                self.u[row] = change
+                changes[row] = change
             elif (
                 self.cuts[row].clashes and not self.cuts[row].infeasible and not self.cuts[row].ease
             ):
@@ -156,8 +157,9 @@ class _Run:
                 infeasible = self.cuts[row].infeasible
                 self.u[row] = 0.0  # there is no better place than where it began
                 ended[row] = "" if infeasible else "the master problem could not be solved"
-        asked = [row for row in self.rows if row not in ended and row not in eased]
+        asked = list(changes)
         if asked:
+            self.u[asked] = list(changes.values())
             self._ask(asked, ended, found)
             blurred = self._blurred(sorted(found))
             ended |= dict.fromkeys(blurred, "the contexts' own precision blurs the boundary")
@@ -208,25 +210,25 @@ class _Run:
             if i in rival.failures:
                 self._follow_ray(row, rival.failures[i], ended)
                 continue
-            cut = Cut(decisions[i].copy(), self.kind)
             if i in bad:
                 ended[row] = bad[i]
-            elif held or (self.proven[row] and self._repeats(row, cut, well)):
-                if self.cuts[row].hasty:
-                    self.cuts[row].conclude()
-                elif self.proven[row]:
-                    ended[row] = "" if well else "the master's answer is not precise enough"
-                    found |= {row} if well else set()
-                self.proven[row] = True
-            elif not self.cuts[row].knows(cut):
-                new[row] = cut
-            else:
-                self.proven[row] = True
+                continue
+            cuts, proven = self.cuts[row], self.proven[row]
+            if not held:
+                cut = Cut(decisions[i].copy(), self.kind)
+                known = cuts.knows(cut)
+                # Nothing new is the same again, or what a valid point meets but for the noise.
+                held = proven and (known or (well and cuts.resembles(cut)))
+                if not held and not known:
+                    new[row] = cut
+                    continue
+            self.proven[row] = True
+            if held and cuts.hasty:
+                cuts.conclude()
+            elif held and proven:
+                ended[row] = "" if well else "the master's answer is not precise enough"
+                found |= {row} if well else set()
         self._add(new)
-
-    def _repeats(self, row: int, cut: Cut, good: bool) -> bool:
-        """Whether a cut says nothing new: the same again, or a valid point's but for the noise."""
-        return self.cuts[row].knows(cut) or (good and self.cuts[row].resembles(cut))
 
     def _follow_ray(self, row: int, reason: str, ended: dict[int, str]) -> None:
         """Where the best value is unbounded no plan is best: the direction becomes a cut."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cfopt.engine.progress import Moving, Points, Progress
 from cfopt.engine.task import Task
-from cfopt.search.base import Search, needs_gradient
+from cfopt.search.base import Search, check_whole, needs_gradient
 
 #: How often the slope of prices is probed, each time with other signs.
 _PROBES = 8
@@ -25,17 +25,23 @@ class FewCodes(Search):
 
     Codes that lie in a grid have hundreds of entries, and most of them say nothing about the prices
     of the decisions that are compared. A few backward passes, with random signs, show how much each
-    entry changes these; the search then works as among short codes.
+    entry changes these; the search then works as among short codes. Which entries matter depends on
+    where one is: rows without an answer go on from where they are, among those that matter there.
 
     Arguments:
         search: a search among codes.
         entries: how many entries it moves.
         seed: the seed of the signs, which are the same for every row.
+        rounds: how often entries are chosen, at most.
     """
 
     search: Search
     entries: int = 96
     seed: int = 0
+    rounds: int = 2
+
+    def __post_init__(self) -> None:
+        check_whole(self, entries=1, rounds=1)
 
     def refusal(self, task: Task) -> str:
         """Needs codes with more entries than it moves, and a gradient."""
@@ -49,6 +55,30 @@ class FewCodes(Search):
     def steps(self, task: Task) -> Iterator[Progress]:
         """As the search does, with its points put back among the other entries."""
         self.check(task)
+        step, here, rows = 0, task, task.row_numbers
+        before: Points | None = None
+        for number in range(self.rounds):
+            missed: list[Points] = []
+            for progress in self._round(here):
+                step += 1
+                done, moving = progress.finished, progress.moving
+                if done is not None:
+                    done = done if before is None else _added(done, before)
+                    settled = done.found | torch.tensor(number + 1 == self.rounds or task.late)
+                    missed.append(done[(~settled).nonzero().flatten()])
+                    done = done[settled.nonzero().flatten()]
+                    done = replace(done, rows=rows[done.rows]) if len(done) else None
+                moving = None if moving is None else moving.of(rows)
+                waiting = progress.running + sum(map(len, missed))
+                yield Progress(step, waiting, len(task), done, moving)
+            if not sum(map(len, missed)):
+                return
+            before = Points.gather(missed)
+            rows = rows[before.rows]
+            here = task[rows].starting_at(before.x)
+
+    def _round(self, task: Task) -> Iterator[Progress]:
+        """One choice of entries, from where each row begins."""
         narrow = self._narrowed(task)
         latent = narrow.space.latent
         assert latent is not None
@@ -104,3 +134,14 @@ class FewCodes(Search):
             direction = rules.direction(seen.prices, other.decisions.to(seen.prices))
             weight = weight.maximum(direction.abs().nan_to_num(0.0))
         return weight
+
+
+def _added(points: Points, before: Points) -> Points:
+    """Points of a further round, whose row k went on from point k, with all that rows took."""
+    earlier = before[points.rows.to(before.rows.device)]
+    return replace(
+        points,
+        steps=earlier.steps + points.steps,
+        solves=earlier.solves + points.solves,
+        passes=earlier.passes + points.passes,
+    )

@@ -15,9 +15,9 @@ from cfopt.search.trust_region.evaluator import Evaluator, host
 class TangentPlanes:
     """`c_k + g_k (u' - u) <= 0` for K decisions of each row, which stands at a point u.
 
-    The value c_k is that at u. The slope g_k, which costs a backward pass, is a mean of slopes at
-    points where the row has stood: networks have kinks, and where the criterion is met next to one,
-    no slope of a single point says which way is short.
+    The value c_k is that at u, found when it is asked for. The slope g_k, which costs a backward
+    pass, is a mean of slopes at points where the row has stood: networks have kinks, and where the
+    criterion is met next to one, no slope of a single point says which way is short.
 
     Arguments:
         evaluator: the evaluator of the task.
@@ -31,8 +31,10 @@ class TangentPlanes:
         self._decisions = first.rival.new_zeros((count, width, first.rival.shape[1]))
         self._prices = first.prices.clone()
         self.u = evaluator.start.copy()
-        self.value, self.slope = np.zeros((count, width)), np.zeros((count, width, size))
-        #: Which places hold a decision, and which of these have no slope yet.
+        #: The contexts of u, `(B, ...)`.
+        self.x = evaluator.points(np.arange(count), self.u)
+        self.slope = np.zeros((count, width, size))
+        #: Which places hold a decision, the first of each row; which of these have no slope yet.
         self.known, self._new = np.zeros((2, count, width), dtype=bool)
         #: The multipliers of the last step, and when each plane was last added or bound.
         self.multipliers = np.zeros((count, width))
@@ -53,13 +55,25 @@ class TangentPlanes:
         self._decisions[self._index(chosen), self._index(place)] = decisions[self._index(new)]
         self.known[chosen, place] = self._new[chosen, place] = True
         self._used[chosen, place], self.multipliers[chosen, place] = self._time, 0.0
-        self._judge(chosen)
         return new
 
-    def move(self, rows: Indices, u: Array, prices: Tensor) -> None:
-        """Go to other points, `(R, p)`, with these prices, `(R, m)`."""
-        self.u[rows], self._prices[self._index(rows)] = u, prices
-        self._judge(rows)
+    def move(self, rows: Indices, u: Array, x: Tensor, prices: Tensor) -> None:
+        """Go to other points, `(R, p)`, with these contexts, `(R, ...)`, and prices, `(R, m)`."""
+        index = self._index(rows)
+        self.u[rows], self.x[index], self._prices[index] = u, x, prices
+
+    def values(self, rows: Indices) -> Array:
+        """The c_k at u of all planes, `(R, K)`; 0 where there is none."""
+        found = np.zeros((len(rows), self.known.shape[1]))
+        most = int(self.known[rows].sum(axis=1).max(initial=0))
+        if not most:
+            return found
+        index = self._index(rows)
+        rules, prices = self._evaluator.rules(rows), self._prices[index]
+        directions = (rules.direction(prices, self._decisions[index, k]) for k in range(most))
+        each = host(torch.stack([(prices * direction).sum(1) for direction in directions], dim=1))
+        found[:, :most] = each / self._evaluator.unit[rows, None]
+        return found
 
     def bind(self, row: int, places: Indices, multipliers: Array) -> None:
         """Note the multipliers of a step, `(c,)`."""
@@ -116,44 +130,36 @@ class TangentPlanes:
             (binding,) = own.nonzero()
             own = own[binding]
             missing = here - own @ self.slope[row, binding]
-            self.slope[row, binding] += part * own[:, None] * missing
+            for k, weight_k in zip(binding, part * own, strict=True):
+                self.slope[row, k] += weight_k * missing
         self._evaluator.passes[rows] += slopes.forward + 1
 
     def _slopes(self, rows: Indices) -> _Slopes:
-        return _Slopes(self._evaluator, self._recorded, rows, self.u[rows])
+        return _Slopes(self._evaluator, self._recorded, rows, self.x[self._index(rows)])
 
     def _index(self, entries: Indices | NDArray[np.bool_]) -> Tensor:
         """Entries of an array, where the decisions are."""
         return torch.from_numpy(entries).to(self._decisions.device)
 
-    def _judge(self, rows: Indices) -> None:
-        """The values of all planes at u."""
-        rules, index = self._evaluator.part(rows).rules, self._index(rows)
-        prices = self._prices[index]
-        for k in np.flatnonzero(self.known[rows].any(axis=0)).tolist():
-            direction = rules.direction(prices, self._decisions[index, k])
-            self.value[rows, k] = host((prices * direction).sum(1)) / self._evaluator.unit[rows]
-
 
 class _Slopes:
-    """Slopes of what the criterion asks at changes of some rows: one backward pass each.
+    """Slopes of what the criterion asks in contexts of some rows: one backward pass each.
 
-    Before them a forward pass, unless these changes were the last ones that were judged.
+    Before them a forward pass, unless these contexts were the last ones that were judged.
     """
 
-    def __init__(self, evaluator: Evaluator, recorded: Recorded, rows: Indices, u: Array) -> None:
-        self._rules = evaluator.part(rows).rules
-        x, task = evaluator.points(rows, u), evaluator.part(rows)
+    def __init__(self, evaluator: Evaluator, recorded: Recorded, rows: Indices, x: Tensor) -> None:
+        self._rules = evaluator.rules(rows)
         found = recorded.graph(x)
         #: How many forward passes were needed.
         self.forward = int(found is None)
         with torch.enable_grad():
             if found is None:
                 self._x = x.requires_grad_()
-                self._graph, self._which = task.prices(self._x), torch.arange(len(rows))
+                self._graph, self._which = evaluator.task.prices(self._x), torch.arange(len(rows))
             else:
                 self._x, costs, self._which = found
-                self._graph = task.rules.turned(costs[self._which])
+                self._graph = self._rules.turned(costs[self._which])
         self.prices = self._graph.detach()
         self._scale = evaluator.scale[rows] / evaluator.unit[rows, None]
 

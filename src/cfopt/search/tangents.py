@@ -104,8 +104,9 @@ class _Run:
         self.planes = TangentPlanes(self.evaluator, settings.planes, recorded)
         self.lower, self.upper, self.sums = self.evaluator.limits()
         self.some = first.one_suffices.copy()
-        # The nearest valid change so far, with its prices and its proximity.
-        self.kept, self.kept_prices = self.planes.u.copy(), first.prices.clone()
+        # The nearest valid change so far, with its context, its prices and its proximity.
+        self.kept, self.kept_x = self.planes.u.copy(), self.planes.x.clone()
+        self.kept_prices = first.prices.clone()
         self.least = np.where(first.miss == 0, first.loss, np.inf)
         self.pull, self.centre = np.ones(count), np.zeros_like(self.kept)
         #: What was missing before a step; how many steps have brought too little since then.
@@ -119,8 +120,8 @@ class _Run:
         """Step until every row has come to rest; yields where the others are."""
         while len(self.running) and not self.task.late:
             self._advance()
-            points = self.evaluator.points(self.running, self.planes.u[self.running])
-            yield Moving(self.evaluator.index(self.running), points)
+            index = self.evaluator.index(self.running)
+            yield Moving(index, self.planes.x[index])
 
     def _suggest(self, rows: Indices) -> None:
         """Begin with decisions that would be the best if the factual one cost more.
@@ -144,9 +145,10 @@ class _Run:
         rows, planes = self.running, self.planes
         target = self._next_points(rows)
         half = (self.taken[rows] < _CAREFUL) | (self.tries[rows] > _TRIES)
-        target = np.where(half[:, None], (planes.u[rows] + target) / 2, target)
+        target[half] = (planes.u[rows[half]] + target[half]) / 2
         moved = (target != planes.u[rows]).any(axis=1)
-        there = self.evaluator.look(rows, target)
+        x = self.evaluator.points(rows, target)
+        there = self.evaluator.look_at(rows, x)
         self.taken[rows] += 1
         self.some[rows] = there.one_suffices
         holds, finite, least = there.miss == 0, np.isfinite(there.miss), self.least[rows]
@@ -156,9 +158,12 @@ class _Run:
         clearly = nearer & (there.loss < (1 - _CLEARLY * self.pull[rows]) * least)
         self.pull[rows] *= np.where(clearly, _GROW, np.where(nearer | back, _SHRINK, 1.0))
         self.pull[rows] = np.minimum(self.pull[rows], 1.0)
-        self._keep(rows[nearer], target[nearer], there.loss[nearer], _part(there.prices, nearer))
+        self.kept[rows[nearer]], self.least[rows[nearer]] = target[nearer], there.loss[nearer]
+        index = self.evaluator.index(rows[nearer])
+        self.kept_x[index] = _part(x, nearer)
+        self.kept_prices[index] = _part(there.prices, nearer)
 
-        planes.move(rows, target, there.prices)
+        planes.move(rows, target, x, there.prices)
         # Where the criterion holds for every decision, the rival is none to reckon with.
         open_rows, new = ~holds | self.some[rows], np.zeros(len(rows), dtype=bool)
         new[open_rows] = planes.add(rows[open_rows], _part(there.rival, open_rows))
@@ -170,15 +175,12 @@ class _Run:
         going &= self.taken[rows] < self.settings.max_steps
         self._turn(rows[going & finite], (anew | slow)[going & finite])
         # The slopes of a failure are learned from, too.
-        planes.move(rows[back], self.kept[rows[back]], _part(self.kept_prices, rows[back]))
+        again = rows[back]
+        kept = (_part(values, again) for values in (self.kept_x, self.kept_prices))
+        planes.move(again, self.kept[again], *kept)
         self.centre[rows[slow]] = target[slow]
         self.centre[rows[anew]] = (1 - self.pull[rows[anew], None]) * planes.u[rows[anew]]
         self.running = rows[going]
-
-    def _keep(self, rows: Indices, u: Array, loss: Array, prices: Tensor) -> None:
-        """Remember valid changes."""
-        self.kept[rows], self.least[rows] = u, loss
-        self.kept_prices[torch.from_numpy(rows)] = prices
 
     def _turn(self, rows: Indices, due: NDArray[np.bool_]) -> None:
         """Take the slopes of new planes, and turn the planes of rows that are due, `(R,)`."""
@@ -193,10 +195,11 @@ class _Run:
     def _next_points(self, rows: Indices) -> Array:
         """The next point of each row, `(R, p)`."""
         planes = self.planes
-        target = planes.u[rows].copy()
+        target, values = planes.u[rows], planes.values(rows)
         for i, row in enumerate(rows):
-            (known,) = planes.known[row].nonzero()
-            normals, value = planes.slope[row, known], planes.value[row, known]
+            known = np.arange(planes.known[row].sum())
+            # A view: a copy of all slopes would take as long as the step.
+            normals, value = planes.slope[row, : len(known)], values[i, : len(known)]
             u, centre = planes.u[row], self.centre[row]
             limits = normals @ (u - centre) - value - _OVERSHOOT * np.maximum(value, 0.0)
             if not np.isfinite(limits).all():
@@ -230,9 +233,9 @@ class _Run:
         `|u_j|` is approached by `w_j = |u_j|` at the point before; a little is added so that other
         features can still join. `(p,) -> (p,)`.
         """
-        size = np.abs(u)
-        if self.task.space.proximity.power != 1 or not size.any():
+        if self.task.space.proximity.power != 1 or not u.any():
             return np.ones_like(u)
+        size = np.abs(u)
         weight: Array = size + _LEAST_WEIGHT * size.mean()
         return weight
 

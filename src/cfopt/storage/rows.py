@@ -232,7 +232,7 @@ def open_rows(path: Path | str) -> Rows:
         # Mapped, so that images are read as they are needed; what cannot be is reported below.
         with suppress(Exception):
             return RowsInMemory(str(path), np.load(path, "r", allow_pickle=False))
-    if path.suffix.lower() == ".csv" and path.is_file() and path.stat().st_size > _LARGE:
+    if _is_large_csv(path):
         from cfopt.storage.csv_rows import CsvRows
 
         check_separator(path)
@@ -240,3 +240,18 @@ def open_rows(path: Path | str) -> Rows:
         if len(lines):
             return lines
     return RowsInMemory(str(path), read_table(path))
+
+
+def check_rows(path: Path) -> None:
+    """Raise InputError if a file, or a folder of Parquet files, cannot be read as rows.
+
+    Of a large CSV file only the first line is looked at.
+    """
+    if _is_large_csv(path):
+        check_separator(path)
+    else:
+        open_rows(path)
+
+
+def _is_large_csv(path: Path) -> bool:
+    return path.suffix.lower() == ".csv" and path.is_file() and path.stat().st_size > _LARGE

@@ -82,6 +82,7 @@ class Described(Answer):
     noun: str
     questions: list[dict[str, Any]]
     plausible: bool
+    time_limit: float | None
     decision_names: list[str] | None
     columns: list[Column] | None
     scene: dict[str, Any] | None

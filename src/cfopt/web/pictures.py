@@ -19,7 +19,7 @@ from cfopt.drawing.pixels import data_uri, encoded
 from cfopt.errors import InputError
 
 #: What may be decoded: the library's other formats have had more security holes than users.
-_FORMATS = ("PNG", "JPEG")
+_FORMATS = ("PNG", "JPEG", "WEBP")
 _THUMBNAIL, _COLUMNS = 48, 12
 #: Little effort: it is for a page on the same machine, several times a second.
 _QUICK = {"compress_level": 1}
@@ -67,7 +67,9 @@ class Canvas:
         except Image.DecompressionBombError as error:
             raise InputError(self._too_large("it")) from error
         except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
-            raise InputError("The image is not a PNG or JPEG, or it is damaged.") from error
+            raise InputError(
+                "The image is not a PNG, a JPEG or a WebP, or it is damaged."
+            ) from error
         width, height = image.size
         if width * height > self.pixels or min(width, height) < 1:
             raise InputError(self._too_large(f"{width} x {height}"))

@@ -52,7 +52,8 @@ class Context(_Asked):
 
     values: Numbers | None = Field(None, description="One number for each feature of a table.")
     image: str | None = Field(
-        None, description="A PNG or JPEG in base64; one of the map's own size is used as it is."
+        None,
+        description="A PNG, JPEG or WebP in base64; one of the map's own size is used as it is.",
     )
     row: Row | None = Field(None, description="The number of a stored context, from 0.")
     task: Name | None = Field(
@@ -221,7 +222,7 @@ class Explain(_Asked):
     time_limit: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
         None,
         description="Seconds after which the search ends with the best that it has found; by "
-        "default as long as the pipeline's own configuration says.",
+        "default what the pipeline's description says.",
     )
     seconds: Annotated[FiniteFloat, Field(gt=0)] | None = Field(
         None,

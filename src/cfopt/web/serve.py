@@ -13,7 +13,6 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from cfopt.app.files import check_files
 from cfopt.errors import InputError
 from cfopt.web.address import Address
 from cfopt.web.catalogue import OWN
@@ -25,10 +24,13 @@ from cfopt.web.server import create_app
 
 _CHECK = """
 import pathlib, sys
-from cfopt.app.config import read_config
+from cfopt.app.files import check_files, check_tables
 from cfopt.errors import InputError
+config = pathlib.Path(sys.argv[1])
 try:
-    read_config(pathlib.Path(sys.argv[1]), trusted=None)
+    check_tables(config, check_files(config))
+    from cfopt.app.config import read_config
+    read_config(config, trusted=None)
 except InputError as error:
     sys.exit(str(error))
 """
@@ -44,7 +46,6 @@ def check_config(config: Path) -> None:
 
     It is read in a process of its own, since this one is to load neither torch nor a model.
     """
-    check_files(config)
     done = subprocess.run(
         [sys.executable, "-c", _CHECK, str(config)], stderr=subprocess.PIPE, text=True, check=False
     )

@@ -33,6 +33,8 @@ FILE = Path(__file__).parent / "tables.safetensors"
 _MAPS, _REFERENCES = 96, slice(20, 26)
 #: Of a search among pixels: what is found at all is found within these.
 _STEPS = 1000
+#: Seconds after which a search on a map ends with what it has: few that take longer find something.
+_SECONDS = 60.0
 #: How strongly codes are drawn to the sphere of typical ones: the paper's choice.
 _BETA = 10.0
 #: How many labels a description has at most.
@@ -62,6 +64,8 @@ class ServedPipeline:
         naive: makes the question that asks a criterion of all contexts.
         plausible: the same among plausible ones; None without a generative model.
         generative: the generative model.
+        time_limit: seconds after which a search ends with what it has, unless a question says; None
+            for as long as it takes.
     """
 
     title: Title
@@ -72,6 +76,7 @@ class ServedPipeline:
     naive: Ask = Question
     plausible: Ask | None = None
     generative: GenerativeModel | None = None
+    time_limit: float | None = None
 
     def describe(self) -> dict[str, Any]:
         """What the page needs to know before anything is asked."""
@@ -85,6 +90,7 @@ class ServedPipeline:
             "noun": scene.noun,
             "questions": questions(scene.noun),
             "plausible": self.plausible is not None,
+            "time_limit": self.time_limit,
             "decision_names": names(scene),
             "columns": columns(scene),
             "scene": drawable(scene),
@@ -131,6 +137,7 @@ def _terrain(pixels: int) -> ServedPipeline:
             reference=models.maps[_REFERENCES],
         ),
         generative=models.generative,
+        time_limit=_SECONDS,
     )
 
 
@@ -211,9 +218,7 @@ def own(config: Path, trusted: bool, pixels: int) -> ServedPipeline:
     work = load(read_config(config, trusted))
     contexts, features, problem = work.contexts.x, work.contexts.features, work.pipeline.problem
     asked, plausible = work.question, None
-    ask = partial(
-        Question, search=asked.search, reference=asked.reference, time_limit=asked.time_limit
-    )
+    ask = partial(Question, search=asked.search, reference=asked.reference)
     if asked.generative is not None:
         plausible = partial(
             ask,
@@ -241,6 +246,7 @@ def own(config: Path, trusted: bool, pixels: int) -> ServedPipeline:
         ),
         plausible=plausible,
         generative=asked.generative,
+        time_limit=asked.time_limit,
     )
 
 

@@ -125,9 +125,8 @@ class Work:
             question,
             options=asked.question.options,
             prices=Prices() if asked.prices else None,
+            time_limit=served.time_limit if asked.time_limit is None else asked.time_limit,
         )
-        if asked.time_limit is not None:
-            question = replace(question, time_limit=asked.time_limit)
         if question.reference is None or not isinstance(wanted, Wanted) or wanted.row is None:
             return question
         # The first to start from is where the alternative is known to be the best.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cfopt._typing import Array, Indices
-from cfopt.engine.rules import TOLERANCE
+from cfopt.engine.rules import TOLERANCE, Rules
 from cfopt.engine.task import Evaluation, Task
 from cfopt.search.incumbents import Incumbents
 from cfopt.search.trust_region.step import Sums
@@ -64,6 +64,7 @@ class Evaluator:
         self.best = Incumbents(start, torch.float64)
         self.solves, self.passes = np.zeros((2, count), dtype=np.int64)
         self.failures: dict[int, str] = {}
+        self._part: tuple[Indices, Task] | None = None
         every = np.arange(count)
         seen = self._look(every, self.points(every, self.start))
         #: The size of what the criterion compares at the start, `(R,)`.
@@ -77,8 +78,14 @@ class Evaluator:
         return self.best.found.cpu().numpy()
 
     def part(self, rows: Indices) -> Task:
-        """The task of some rows."""
-        return self.task[self.index(rows)]
+        """The task of some rows; the last one is at hand, as the same rows go on for long."""
+        if self._part is None or not np.array_equal(self._part[0], rows):
+            self._part = rows, self.task[self.index(rows)]
+        return self._part[1]
+
+    def rules(self, rows: Indices) -> Rules:
+        """The rules of some rows, without their contexts."""
+        return self.task.rules[self.index(rows)]
 
     def index(self, rows: Indices) -> Tensor:
         """Row numbers where the points are."""
@@ -91,11 +98,17 @@ class Evaluator:
         space = self.task.space
         if space.domain is None or space.latent is not None:  # codes have no bounds of their own
             return x
-        return space.domain[self.index(rows)].clamp(x)
+        domain = self.part(rows).space.domain
+        assert domain is not None
+        return domain.clamp(x)
 
     def look(self, rows: Indices, u: Array) -> ScaledEvaluation:
         """Predict and solve at some changes; remember the points if they are the best so far."""
-        return self._scaled(rows, self._look(rows, self.points(rows, u)))
+        return self.look_at(rows, self.points(rows, u))
+
+    def look_at(self, rows: Indices, x: Tensor) -> ScaledEvaluation:
+        """The same at points, `(R, ...)`."""
+        return self._scaled(rows, self._look(rows, x))
 
     def limits(self) -> tuple[Array, Array, list[Sums]]:
         """The least and the greatest changes, `(R, p)` twice, and limits on sums of each row."""
@@ -141,7 +154,8 @@ class Evaluator:
         return seen
 
     def _judge(self, rows: Indices, x: Tensor) -> Evaluation:
-        seen = look(self.task, self.index(rows), x)
+        few = len(rows) <= _at_once(self.task)
+        seen = self.part(rows).look(x) if few else look(self.task, self.index(rows), x)
         self.passes[rows] += 1
         self.solves[rows] += int(self.task.rules.calls_solver)
         self.failures |= {int(rows[i]): reason for i, reason in seen.failures.items()}
@@ -201,9 +215,14 @@ class Bundle:
 
 def look(task: Task, rows: Tensor, points: Tensor) -> Evaluation:
     """`Task.look` at points of some rows, which may occur more than once, some at a time."""
-    at_once = max(1, _NUMBERS_AT_ONCE // task.space.origin[0].numel())
+    at_once = _at_once(task)
     parts = zip(torch.split(rows, at_once), torch.split(points, at_once), strict=True)
     return Evaluation.gather([task[some].look(x) for some, x in parts])
+
+
+def _at_once(task: Task) -> int:
+    """How many points are looked at together."""
+    return max(1, _NUMBERS_AT_ONCE // task.space.origin[0].numel())
 
 
 def host(values: Tensor) -> Array:

@@ -39,7 +39,7 @@ class LatentSequential(TrustRegion):
         max_steps: the largest number of steps of one climb.
         radius: the radius of the first trust region, in the units of codes; short first steps end
             in nearer pieces of what is valid.
-        restarts: rounds of restarts; 0 climbs from the start alone.
+        restarts: rounds of restarts, where the climb from the start finds nothing.
         samples: random codes judged in each round.
         starts: how many of them are climbed from.
         seed: the seed of the random codes, which are the same for every row.
@@ -79,8 +79,7 @@ class LatentSequential(TrustRegion):
         others = [
             run.random_restart(self.samples, self.starts, generator) for _ in range(self.restarts)
         ]
-        if others:
-            others += [run.approach(_ON_THE_WAY[: self.approaches]), run.polish()]
+        others += [run.approach(_ON_THE_WAY[: self.approaches]), run.polish()]
         return run, chain(run.climb(run.every, run.best.x[:, None]), *others)
 
 

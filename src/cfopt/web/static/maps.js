@@ -16,6 +16,9 @@ import { Session } from "./session.js";
 import { encoded } from "./uploads.js";
 import { cellName, cellOf, number, summedUp } from "./words.js";
 
+/** Seconds that a search may take that has found nothing in the usual time; the server's own limit is a little more. */
+const LONGER = 110;
+
 /** The base64 of a data URI. */
 const bare = (uri) => uri.split(",").at(-1);
 
@@ -238,7 +241,8 @@ export class Maps {
     return "";
   }
 
-  async #explain() {
+  /** Ask what is open; `limit` are the seconds that the search may take, if they are not the usual ones. */
+  async #explain(limit) {
     if (this.session.busy || !this.ask.allowed) {
       announce(this.#why());
       return;
@@ -247,7 +251,7 @@ export class Maps {
     const { sketch, wish } = this.editor;
     if (this.ask.contrasts) Object.assign(question, wish.empty ? { alternative: { path: sketch.route } } : wish.asked);
     const { name, plausible } = this.pipeline;
-    const request = { pipeline: name, context: this.#context(), question, plausible };
+    const request = { pipeline: name, context: this.#context(), question, plausible, time_limit: limit };
     const requests = [request];
     if (plausible && this.ask.naive.checked) requests.push({ ...request, plausible: false });
     await this.#searching(request, (progress) => this.session.run(requests, progress));
@@ -282,8 +286,17 @@ export class Maps {
     showResult(tasks, this.pipeline, {
       again: (task) => this.#goOn(task),
       naive: naive ? () => this.#naive(tasks[0], request) : null,
-      offer: tasks[0].result.status === "proved infeasible" ? this.#straighter() : null,
+      offer: this.#offer(tasks[0].result, request),
     });
+  }
+
+  /** What can be done about an answer that is none. */
+  #offer({ status, seconds }, request) {
+    if (status === "proved infeasible") return this.#straighter();
+    const { time_limit: usual } = this.pipeline;
+    if (status !== "best effort" || !usual || request.time_limit || seconds < usual) return null;
+    const said = `Nothing was found in ${number(usual)} seconds. A ${this.pipeline.noun} that costs only a little more than the one decided is easier to explain.`;
+    return { said, words: `Search for up to ${LONGER} seconds`, act: () => this.#explain(LONGER) };
   }
 
   /** A route with corners that can be cut can be straightened, and asked about again. */

@@ -206,6 +206,33 @@ def _ball(made: _Made, kind: type[cfopt.Contrastive]) -> _Checked:
         yield e, row, made.nearest(row, wanted[row].numpy() - rivals, _RADIUS)
 
 
+def _epsilon_ball(made: _Made) -> _Checked:
+    """Epsilon in a ball: is it so, and is any mixture of decisions nearer than is said possible?
+
+    With `a = 1 + eps` and `1 - eps`, contexts that are not explained are those with
+    `<theta, a y - y0> > 0` for every y: answers are to be a radius away from both. Mixtures of
+    decisions make half-spaces that are: those of one and of two decisions are tried, the nearest
+    ones first.
+    """
+    epsilon = float(made.rng.choice([0.1, 0.5, 1.0]))
+    e = cfopt.explain(made.x0, made.pipeline, cfopt.Epsilon(epsilon), robust=cfopt.Ball(_RADIUS))
+    weight, bias = affine(made.pipeline)
+    for row in range(_ROWS):
+        factual, here = e.factual[row].numpy(), weight @ e.x[row].numpy() + bias
+        every = [a * made.listed - factual for a in (1 + epsilon, 1 - epsilon)]
+        away = [nearest_with_few_rows(-(d @ weight), d @ here) for d in every]
+        holds = min(away) >= (_RADIUS * (1 - 1e-5)) ** 2
+        best = float(e.loss[row]) if e.status[row].is_valid and holds else np.inf
+        order = made.bounds(row, every[0], _RADIUS).argsort(kind="stable")[:6]
+        for one, other in product(order, repeat=2):
+            for share in (1.0,) if one == other else (0.5, 0.8, 0.95):
+                mixed = share * every[0][one] + (1 - share) * every[0][other]
+                for second in {int(one), int(order[0])}:
+                    both = np.stack([mixed, every[1][second]])
+                    best = min(best, made.nearest(row, both, _RADIUS))
+        yield e, row, best
+
+
 def _models(made: _Made) -> _Checked:
     wanted, size = made.wanted, made.x0.shape[1]
     other = _random(made.rng, size, made.pipeline.problem)
@@ -265,6 +292,7 @@ _KINDS: dict[str, Callable[[_Made], _Checked]] = {
     "three options": _options,
     "a ball, absolute": lambda made: _ball(made, cfopt.Absolute),
     "a ball, relative": lambda made: _ball(made, cfopt.Relative),
+    "a ball, epsilon": _epsilon_ball,
     "two models": _models,
     "prices": _prices,
     "remedies": _remedy,

@@ -44,6 +44,15 @@ class Batch:
         return replace(parts[0], **joined)
 
 
+def are_all(rows: Tensor, count: int) -> bool:
+    """Whether rows are all of so many, in their order."""
+    if len(rows) != count:
+        return False
+    if rows.dtype == torch.bool:
+        return bool(rows.all())
+    return bool((rows == torch.arange(count, device=rows.device)).all())
+
+
 def where_rows(chosen: Tensor, values: Tensor, others: Tensor) -> Tensor:
     """Values in the chosen rows, and others elsewhere: `(B,), (B, ...), (B, ...) -> (B, ...)`."""
     return torch.where(chosen.view(-1, *[1] * (values.ndim - 1)), values, others)

@@ -24,6 +24,7 @@ from tests.trees.test_tree_cells import (  # noqa: E402
 
 import cfopt  # noqa: E402
 from cfopt import Avoids, Uses  # noqa: E402
+from cfopt.exact.regret_proof import RegretProof  # noqa: E402
 from cfopt.exact.tree_proof import Branch, TreeProof  # noqa: E402
 from cfopt.exact.verify import recheck  # noqa: E402
 from cfopt.problems import GridShortestPath, Knapsack  # noqa: E402
@@ -67,18 +68,19 @@ def _met(kind: type, problem: Any, foil: Any, factual: np.ndarray, margin: float
     return holds
 
 
-@pytest.mark.parametrize("kind", [cfopt.Absolute, cfopt.Relative])
-@pytest.mark.parametrize("name", CASES)
-def test_the_nearest_answer_to_a_wish_is_that_of_brute_force(name: str, kind: type) -> None:
+def _compare_with_brute_force(
+    name: str, kind: type, search: TreeCells, rows: int
+) -> list[cfopt.Explanation]:
+    """Answers, none of which is farther than brute force, and none proved that is farther."""
     problem, foil, made, asked = CASES[name]
     model, x = made()
     pipeline, contexts, order = cfopt.Pipeline(model, problem), torch.from_numpy(x), 2
     if "proximity" in asked:
         order = np.inf
     thresholds = pipeline.predictor.translation.ensemble.thresholds
-    decided, compared = pipeline.decide(contexts).numpy(), 0
-    for row in range(6):
-        e = cfopt.explain(contexts[row : row + 1], pipeline, kind(foil), **asked)
+    decided, compared = pipeline.decide(contexts).numpy(), []
+    for row in range(rows):
+        e = cfopt.explain(contexts[row : row + 1], pipeline, kind(foil), search=search, **asked)
         if e.status[0] is Status.ALREADY_VALID:
             continue
         choices = [
@@ -91,7 +93,7 @@ def test_the_nearest_answer_to_a_wish_is_that_of_brute_force(name: str, kind: ty
             _met(kind, problem, foil, decided[row], asked.get("margin", 0.0)),
         )  # fmt: skip
         about = f"row {row}: {e.message[0]}, brute force {least}"
-        compared += 1
+        compared.append(e)
         if least == np.inf:
             assert e.status[0] is Status.PROVED_INFEASIBLE, about
             continue
@@ -101,6 +103,19 @@ def test_the_nearest_answer_to_a_wish_is_that_of_brute_force(name: str, kind: ty
         assert "cells of trees" in e.method[0]
         assert foil.conditions(problem).met(e.wanted.numpy()).all()
     assert compared
+    return compared
+
+
+@pytest.mark.parametrize("kind", [cfopt.Absolute, cfopt.Relative])
+@pytest.mark.parametrize("name", CASES)
+def test_the_nearest_answer_to_a_wish_is_that_of_brute_force(name: str, kind: type) -> None:
+    _compare_with_brute_force(name, kind, TreeCells(), rows=6)
+
+
+@pytest.mark.parametrize("kind", [cfopt.Absolute, cfopt.Relative])
+@pytest.mark.parametrize("name", [name for name in CASES if "margin" not in name])
+def test_plans_that_are_too_many_to_list_are_bounded_all_the_same(name: str, kind: type) -> None:
+    _compare_with_brute_force(name, kind, TreeCells(max_decisions=1), rows=6)
 
 
 def test_what_cannot_be_granted_is_proved() -> None:
@@ -145,16 +160,45 @@ def test_a_proof_about_plans_that_was_tampered_with_proves_less() -> None:
         assert proves(proof, with_margin) == 0
 
 
-def test_plans_that_are_too_many_are_not_proved_and_it_says_why() -> None:
+def test_a_proof_about_unlisted_plans_that_was_tampered_with_proves_less() -> None:
+    model, x = _forest(seed=13, n_estimators=12, max_depth=4)
+    pipeline, contexts, foil = cfopt.Pipeline(model, GRID), torch.from_numpy(x), Uses("E")
+    decided = pipeline.decide(contexts)
+    row = next(
+        k for k in range(len(x)) if not foil.conditions(GRID).met(decided[k : k + 1].numpy())[0]
+    )
+    asked = cfopt.Absolute(foil.on(GRID))
+    task = _task(contexts[row : row + 1], decided[row : row + 1], pipeline, asked)
+    points = TreeCells(max_decisions=1).run(task)
+    proof, loss = points.certificates[0], float(task.space.loss(points.x))
+    assert isinstance(proof, RegretProof)
+    assert proof.rivals is not None
+
+    def proves(changed: RegretProof, of: Any = task) -> float:
+        return float(recheck(of, [changed]).bound[0])
+
+    assert loss * (1 - 1e-6) <= proves(proof) <= loss
+    assert proves(replace(proof, claim=2 * loss)) <= loss
+    assert proves(replace(proof, rivals=None)) == 0
+    assert proves(replace(proof, rivals=proof.rivals[:0])) == 0
+    # A plan that grants the wish is no worse than itself.
+    plan = task.rules.wish.best(GRID, torch.ones((1, GRID.num_costs))).decisions.numpy()
+    assert proves(replace(proof, rivals=np.repeat(plan, len(proof.rivals), 0))) < loss
+    # Where only the factual decision counts, others are no rivals.
+    relative = replace(task, rules=replace(task.rules, criterion=cfopt.Relative(foil.on(GRID))))
+    assert len(proof.rivals) == 1 or not proves(proof, relative) > 0
+
+
+def test_plans_that_are_too_many_are_not_proved_to_win_by_a_margin_and_it_says_why() -> None:
     model, x = _forest(seed=0)
-    search = TreeCells(max_decisions=1)
+    search, asked = TreeCells(max_decisions=1), cfopt.Absolute(Uses("E"))
     pipeline = cfopt.Pipeline(model, GRID)
     with pytest.raises(cfopt.errors.InputError, match="plans that grant the wish are more than 1"):
-        cfopt.explain(x[:8], pipeline, cfopt.Absolute(Uses("E")), search=search)
+        cfopt.explain(x[:8], pipeline, asked, search=search, margin=0.01)
     both = cfopt.explain(
-        x[:8], pipeline, cfopt.Absolute(Uses("E")), search=cfopt.search.Auto(trees=search)
+        x[:8], pipeline, asked, search=cfopt.search.Auto(trees=search), margin=0.01
     )
-    exact = cfopt.explain(x[:8], pipeline, cfopt.Absolute(Uses("E")))
+    exact = cfopt.explain(x[:8], pipeline, asked, margin=0.01)
     assert exact.optimal[exact.valid].all()
     found = [k for k, status in enumerate(both.status) if status is Status.VALID]
     assert found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from cfopt._batch import ROWS, Batch
+from cfopt._batch import ROWS, Batch, are_all
 
 if TYPE_CHECKING:
     from cfopt.exact.certificate import Certificate
@@ -60,7 +60,7 @@ class Points(Batch):
         if any(part.traces for part in parts):
             parts = [replace(part, traces=part.all_traces()) for part in parts]
         joined = Points.concat(parts)
-        return joined[joined.rows.argsort()]
+        return joined if are_all(joined.rows, len(joined)) else joined[joined.rows.argsort()]
 
 
 @dataclass(frozen=True)

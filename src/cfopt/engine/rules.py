@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from functools import cached_property
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 
-from cfopt._batch import ROWS, Batch
+from cfopt._batch import ROWS, Batch, are_all
 from cfopt._typing import Array
 from cfopt.engine.recall import Recall
 from cfopt.engine.wish import Wish
@@ -65,6 +66,9 @@ class Rules(Batch):
 
     def __len__(self) -> int:
         return len(self.factual)
+
+    def __getitem__(self, rows: Tensor) -> Self:
+        return self if are_all(rows, len(self)) else super().__getitem__(rows)
 
     def at(self, prices: Tensor) -> Rules:
         """The same with the best plan at some prices in place of a wish: `(B, m) -> Rules`."""
@@ -229,6 +233,10 @@ class Rules(Batch):
 
     def on_host(self) -> Rules:
         """The same for verification: decisions in float64 on the CPU, optima proven."""
+        return self._host
+
+    @cached_property
+    def _host(self) -> Rules:
         factual = self.factual.to("cpu", torch.float64) if self.precise is None else self.precise
         criterion = self.criterion.bind(len(self), factual)
         return replace(

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-from cfopt._batch import ROWS, Batch
+from cfopt._batch import ROWS, Batch, are_all
 from cfopt._typing import Array
 from cfopt.engine.recall import Recall
 from cfopt.engine.rules import TOLERANCE, Rules
@@ -76,6 +76,9 @@ class Task(Batch):
     def __len__(self) -> int:
         return len(self.rules)
 
+    def __getitem__(self, rows: Tensor) -> Self:
+        return self if are_all(rows, len(self)) else super().__getitem__(rows)
+
     @property
     def row_numbers(self) -> Tensor:
         """The numbers of all rows, on the device of their points, `(B,)`."""
@@ -130,6 +133,8 @@ class Task(Batch):
 
     def solving(self, problem: Problem) -> Self:
         """The same task, with another solver."""
+        if problem is self.rules.problem:
+            return self
         return replace(self, rules=replace(self.rules, problem=problem))
 
     def until(self, deadline: float) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.certificate import Certificate, Clash, Cut, cut_directions, groups
 from cfopt.exact.geometry import (
+    Cases,
     Choice,
     Euclidean,
     HalfSpaces,
@@ -19,6 +21,7 @@ from cfopt.exact.geometry import (
     Split,
     System,
     Tree,
+    bounds_by_case,
     bounds_of_many,
     leaves,
     proved_bound,
@@ -107,10 +110,13 @@ class CutProof(AffineProof):
         One by one, whatever takes more: clashes, limits, other norms, inexact decisions.
         """
         found: dict[int, float] = {}
-        if model.space.domain is None and isinstance(model.norm, Euclidean):
-            for kind in (Quantifier.GIVEN, Quantifier.EVERY):
-                alike = {row: proof for row, proof in proofs.items() if proof._combines(kind)}
-                found |= cls._combined(model, kind, alike)
+        if model.unbounded and isinstance(model.norm, Euclidean):
+            kinds = (Quantifier.GIVEN, Quantifier.EVERY)
+            trees: tuple[type[Leaf] | type[Cases], ...] = (Leaf, Cases)
+            for kind, tree in product(kinds, trees):
+                alike = {r: proof for r, proof in proofs.items() if proof._combines(kind, tree)}
+                if alike and (tree is Cases or model.space.domain is None):
+                    found |= cls._combined(model, kind, alike)
         settled = {
             row: bound
             for row, bound in found.items()
@@ -119,9 +125,9 @@ class CutProof(AffineProof):
         rest = {row: proof for row, proof in proofs.items() if row not in settled}
         return settled | super().bounds(model, rest)
 
-    def _combines(self, kind: Quantifier) -> bool:
-        """Whether it is one combination of cuts of one kind, and claims no clash."""
-        one = bool(self.cuts) and isinstance(self.tree, Leaf) and not self.infeasible
+    def _combines(self, kind: Quantifier, tree: type[Leaf] | type[Cases]) -> bool:
+        """Whether it combines cuts of one kind, in each case or at all, and claims no clash."""
+        one = bool(self.cuts) and isinstance(self.tree, tree) and not self.infeasible
         return one and all(cut.quantifier is kind and not cut.ray for cut in self.cuts)
 
     @staticmethod
@@ -130,10 +136,10 @@ class CutProof(AffineProof):
     ) -> dict[int, float]:
         """The bounds of proofs that combine cuts of one kind, to the last digit."""
         trees = [proof.tree for proof in proofs.values()]
-        multipliers = [tree.multipliers for tree in trees if isinstance(tree, Leaf)]
+        multipliers = [tree.multipliers for tree in trees if isinstance(tree, Leaf | Cases)]
         counts = np.array([len(proof.cuts) for proof in proofs.values()], dtype=np.intp)
         width = len(model.multiples(kind)) * (2 if model.rules.margin else 1) * len(model.models)
-        if not proofs or [len(one) for one in multipliers] != (width * counts).tolist():
+        if [one.shape[-1] for one in multipliers] != (width * counts).tolist():
             return {}  # some belong to another system
         rows = np.array(list(proofs)).repeat(counts)
         decisions = np.stack([cut.decision for proof in proofs.values() for cut in proof.cuts])
@@ -142,7 +148,11 @@ class CutProof(AffineProof):
             rows.repeat(directions.shape[1]), directions.reshape(-1, decisions.shape[1])
         )
         first = counts.cumsum() - counts
-        bounds = bounds_of_many(half_spaces, np.concatenate(multipliers), width * first)
+        if isinstance(trees[0], Leaf):
+            bounds = bounds_of_many(half_spaces, np.concatenate(multipliers), width * first)
+        else:
+            supports = [model.support(row) for row in proofs]
+            bounds = bounds_by_case(half_spaces, multipliers, width * first, supports)
         belong = np.logical_and.reduceat(_belong(model, rows, kind, decisions), first)
         return dict(zip(proofs, np.where(belong, bounds, 0.0).tolist(), strict=True))
 
@@ -234,8 +244,8 @@ class ListProof(AffineProof):
             return max(least, float(self._bounds(model, row).min()))
         if self.branches:
             return least  # they are about one decision for all contexts and predictors
-        plain = float(self._bounds(model.nominal, row).min())
-        return max(least, model.farther(row, plain))
+        plain = self._bounds(model.nominal, row).min(keepdims=True)
+        return max(least, float(model.farther(plain)[0]))
 
     def _bounds(self, model: AffineTask, row: int) -> Array:
         table = model.decision_table(self.limit)

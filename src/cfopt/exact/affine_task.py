@@ -63,6 +63,7 @@ class AffineTask(ExactTask):
         self.sizes: Array = np.abs(self.origin) @ self._weight + self._constant
         self.eps = float(torch.finfo(task.space.origin.dtype).eps)
         self._decision_table: DecisionTable | None = None
+        self._nominal: AffineTask | None = None
 
     @staticmethod
     def refusal(task: Task) -> str:
@@ -95,13 +96,27 @@ class AffineTask(ExactTask):
         """The same criterion about a plan in all rows, under each predictor: `(m,)` or `(B, m)`."""
         twin = super().about(plan)
         twin.others = tuple(other.about(plan) for other in self.others)
+        twin._nominal = None
         return twin
 
     @property
     def nominal(self) -> AffineTask:
         """The task of its own predictor alone, in contexts just as they are."""
+        if self._nominal is None:
+            self._nominal = self._alone()
+        return self._nominal
+
+    def _alone(self) -> AffineTask:
         plain = copy(self)
         plain.others, plain._off_by, plain._decision_table = (), None, None
+        return plain
+
+    def off(self, by: Array) -> AffineTask:
+        """The task of its own predictor alone, in contexts that are off by just this w, `(p,)`."""
+        plain = self._alone()
+        if self._off_by is not None:
+            plain.prices0 = self.prices0 + self._spread @ by
+            plain.sizes = self.sizes + np.abs(self._spread) @ np.abs(by)
         return plain
 
     @property
@@ -114,20 +129,29 @@ class AffineTask(ExactTask):
         """Whether answers have to stand up to contexts that are off, or to other predictors."""
         return self._off_by is not None or bool(self.others)
 
-    def farther(self, row: int, cost: float) -> float:
-        """What an answer costs at least if none of the plain task costs less than this.
+    def farther(self, costs: Array) -> Array:
+        """What answers cost at least if none of the plain task costs less than this: `(C,)` each.
 
         The allowed contexts on the way from x0 to the answer are valid from r before its end on:
         the answer is at least r farther away than the nearest plain one. In units of the proximity,
         r is `r min |u| / |w|` over the directions of the way.
         """
         domain = self.space.domain
-        if self._off_by is None or not 0 < cost < np.inf or (domain and domain.discrete):
-            return cost  # or whole numbers, between which there is nothing
+        if self._off_by is None or (domain and domain.discrete):
+            return costs  # or whole numbers, between which there is nothing
         ratio = self._noise.least_ratio(self.norm, len(self.scale))
         reach = self._off_by.radius * ratio * float((self._off_by.units / self.scale).min())
         power = self.norm.power
-        return float((cost ** (1 / power) + reach) ** power)
+        return np.where(costs > 0, (costs ** (1 / power) + reach) ** power, costs)
+
+    @property
+    def only_farther(self) -> bool:
+        """Whether half-spaces move by just what `farther` adds: contexts are off as they change."""
+        if self._off_by is None or self.others or self.space.domain is not None:
+            return False
+        return type(self._noise) is type(self.norm) and bool(
+            np.ptp(self._off_by.units / self.scale) == 0
+        )
 
     def spread(self, directions: Array) -> Array:
         """How `<prices, d>` changes with the w by which a context is off: `(C, m) -> (C, p)`."""

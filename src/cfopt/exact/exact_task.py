@@ -108,6 +108,15 @@ class ExactTask(Inequalities):
         return system if support is None else system.counting(support)
 
     @cached_property
+    def unbounded(self) -> bool:
+        """Whether features are not limited, but for which of them may change together."""
+        domain = self.space.domain
+        if domain is None or self._box is None or self._sums is None:
+            return True
+        open_ended = np.isinf(self._box[0]).all() and np.isinf(self._box[1]).all()
+        return bool(open_ended) and not len(self._sums[0]) and not domain.discrete
+
+    @cached_property
     def _unlimited(self) -> System:
         size = self.origin.shape[1]
         return System.box(np.full(size, -np.inf), np.full(size, np.inf))

@@ -8,6 +8,9 @@ decision z there,
 
 the first term is bounded as the cut of z is, the second by the least s and by the least and the
 greatest rest of each price: a function that is linear in y, whose minimum is a solve.
+
+A wish is of this kind, too: it is granted only where some plan y of those that grant it is no worse
+than each of some rivals, `<p(x), y - rival> <= 0`; the solves are then those under the wish.
 """
 
 from __future__ import annotations
@@ -56,24 +59,39 @@ class RegretBounds:
     Arguments:
         model, row: the row.
         solver: held while the solver is asked, if rows may run at once.
+        rivals: of a wish, decisions that its plans must not be worse than, `(K, m)`.
     """
 
-    def __init__(self, model: TreeTask, row: int, solver: Lock | None = None) -> None:
+    def __init__(
+        self,
+        model: TreeTask,
+        row: int,
+        solver: Lock | None = None,
+        rivals: Array | None = None,
+    ) -> None:
         self._model, self._problem = model, model.rules.problem
         self._solver = Lock() if solver is None else solver
         self.least, self.most = self._problem.column_bounds()
-        multiples, ends = np.array(model.multiples(Quantifier.SOME)), model.ends(row)
+        entry = np.maximum(np.abs(self.least), np.abs(self.most))
+        if (wish := model.rules.wish) is None:
+            multiples, ends = np.array(model.multiples(Quantifier.SOME)), model.ends(row)
+            against = np.abs(ends)
+        else:
+            assert rivals is not None
+            self._problem, multiples, ends = wish.plans, np.ones(1), -rivals
+            against = np.broadcast_to(entry, ends.shape)  # whichever rival verification meets
         self._multiples: Array = np.repeat(multiples, len(ends))
         self._ends: Array = np.tile(ends, (len(multiples), 1))
+        against = np.tile(against, (len(multiples), 1))
         # What verification grants is a fraction of terms that are linear in decisions >= 0.
-        entry, largest = np.maximum(np.abs(self.least), np.abs(self.most)), np.abs(multiples).max()
+        largest = np.abs(multiples).max()
         self._eased = TOLERANCE * largest * model.sizes
-        terms = largest * entry + np.abs(self._ends)
+        terms = largest * entry + against
         size = terms @ model.sizes
-        self._granted: Array = TOLERANCE * np.abs(self._ends) @ model.sizes
+        self._granted: Array = TOLERANCE * against @ model.sizes
         self._granted += (SUMS * model.ensemble.precision + _MARGIN) * size
         self._granted += model.rules.rounding * model.largest[row] * terms.sum(axis=1)
-        if not self._problem.ranks_decisions:
+        if not model.rules.problem.ranks_decisions:
             self._granted += FEASIBILITY_TOLERANCE * size
         if (self.least < 0).any():
             self._granted += self._eased @ entry
@@ -88,6 +106,8 @@ class RegretBounds:
         domain = task.space.domain
         if domain is not None and len(domain.limits.matrix):
             return "there are limits on sums of features"
+        if task.rules.wish is not None:
+            return "the plan is to win by a margin" if task.rules.margin > 0 else ""
         if Quantifier.EVERY in task.rules.criterion.multiples:
             return f"{type(task.rules.criterion).__name__} is about every decision as well"
         return ""
@@ -97,8 +117,16 @@ class RegretBounds:
         """How many inequalities the criterion is made of."""
         return len(self._multiples)
 
-    def references(self, costs: Array) -> References:
-        """Contexts with some costs, `(B, n)`, and the best decisions there."""
+    def direction(self, decision: Array, which: int) -> Array:
+        """The d of one of the inequalities for a decision: `(m,) -> (m,)`."""
+        found: Array = self._multiples[which] * decision + self._ends[which]
+        return found
+
+    def references(self, costs: Array, which: Indices | None = None) -> References:
+        """Contexts with some costs, `(B, n)`, and the best decisions there.
+
+        With the inequalities that bounds are to be about, `(B,)`, by default those broken most.
+        """
         model = self._model
         prices = model.rules.turned(torch.from_numpy(costs)).numpy()
         best, shortfall = self._solve(prices)
@@ -106,7 +134,8 @@ class RegretBounds:
         directions = self._multiples[:, None] * best[:, None] + self._ends
         values = (directions * prices[:, None]).sum(axis=2) - self._granted
         values -= (best @ self._eased)[:, None]
-        which, rows = values.argmax(axis=1), np.arange(len(best))
+        which = values.argmax(axis=1) if which is None else which
+        rows = np.arange(len(best))
         chosen = directions[rows, which]
         weights = chosen @ model.per_cost.T
         return References(prices, best, shortfall, which, values[rows, which], chosen, weights)

@@ -1,4 +1,4 @@
-"""Proofs about tree ensembles where some decision is enough, and decisions are not listed."""
+"""Proofs about tree ensembles where some decision, or plan of a wish, is enough; without a list."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from cfopt.exact.certificate import Certificate, Clash
 from cfopt.exact.regret import RegretBounds
 from cfopt.exact.tree_proof import held
 from cfopt.exact.tree_task import TreeTask
+from cfopt.question.quantifier import Quantifier
 from cfopt.trees.boxes import BoxTree
 
 #: How many boxes are checked at once.
@@ -26,12 +27,14 @@ class RegretProof(Certificate[TreeTask]):
     that nothing is better than what it returns, or on the gap that it admits.
 
     Arguments:
-        boxes: the tree; a reason of 0 says that a box is refuted.
+        boxes: the tree; the reason of a box that is refuted is the number of an inequality.
         claim: the least loss of any explanation that they are said to prove.
+        rivals: of a wish, decisions that no plan which grants it beats in these boxes, `(K, m)`.
     """
 
     boxes: BoxTree
     claim: float
+    rivals: Array | None = None
 
     @property
     def infeasible(self) -> bool:
@@ -48,26 +51,34 @@ class RegretProof(Certificate[TreeTask]):
         from cfopt.trees.spread_check import CheckedBoxes
 
         ensemble = model.ensemble
-        if not self.boxes.sound(ensemble.num_features, 1):
+        if not self._fits(model, row):
             return 0.0
-        boxes, bounds = (
-            CheckedBoxes(self.boxes, ensemble, model.cells(row)),
-            RegretBounds(model, row),
-        )
+        bounds = RegretBounds(model, row, rivals=self.rivals)
+        if not self.boxes.sound(ensemble.num_features, bounds.count):
+            return 0.0
+        boxes = CheckedBoxes(self.boxes, ensemble, model.cells(row))
         open_boxes = np.flatnonzero(boxes.cost < self.claim)
         said = open_boxes[boxes.refuted[open_boxes]]
         least = float(boxes.cost[open_boxes[~boxes.refuted[open_boxes]]].min(initial=self.claim))
         for first in range(0, len(said), _AT_ONCE):
             rows = said[first : first + _AT_ONCE]
             costs = boxes.references(rows)
-            at = bounds.references(costs)
+            at = bounds.references(costs, boxes.reason[rows].astype(np.intp))
             excess, _ = bounds.excess(at, boxes.spreads(rows, costs, at.weights, self.claim))
             least = min(least, float(boxes.cost[rows[~(excess > 0)]].min(initial=np.inf)))
         return least
 
+    def _fits(self, model: TreeTask, row: int) -> bool:
+        """Whether the criterion is about some decision or, of a wish, about these rivals."""
+        if model.rules.wish is None or self.rivals is None:
+            return model.rules.wish is None and self.rivals is None
+        every = Quantifier.EVERY in model.rules.criterion.multiples
+        factual = model.rules.factual[row].numpy()
+        return len(self.rivals) > 0 and (every or bool((self.rivals == factual).all()))
+
     def decisions(self) -> list[Array]:
-        """None: what is proved is about all of them."""
-        return []
+        """The rivals; of others none, since what is proved is about all of them."""
+        return [] if self.rivals is None else list(self.rivals)
 
     def clash(self, model: TreeTask, row: int) -> Clash:
         """The features that cannot change."""

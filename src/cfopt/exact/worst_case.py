@@ -14,6 +14,7 @@ from cfopt._typing import Array, Indices
 from cfopt.engine.rules import Rules
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.failure import distance_to_failure
+from cfopt.exact.scenario import SomeDecision, constant
 from cfopt.exact.unlisted import UnlistedRow
 from cfopt.problems.base import Solved
 from cfopt.question.quantifier import Quantifier
@@ -74,7 +75,8 @@ class WorstCases:
     solve. Without a list, contexts of the ball are looked for in which another decision is best
     (`UnlistedRow`), which proves it for L1 balls and for small ones.
 
-    About some decision, one and the same decision may do in the whole ball. Otherwise the nearest
+    About some decision, one and the same decision may do in the whole ball. Otherwise decisions may
+    take turns, of which a mixture of listed ones tells (`Mixture`); without a list, the nearest
     context in which none does is found by cutting planes.
 
     What a decision may add, `r |S' d|_dual`, is the same wherever a row is, and is kept.
@@ -125,7 +127,7 @@ class _OneModel:
         self._decisions: Array | None = None if listing is None else listing.numpy()
         if self._decisions is not None:
             self._spread = model.spread(self._decisions)  # (D, p)
-        self._shifts: dict[tuple[int, Quantifier], Array] = {}
+        self._shifts: dict[int, Array] = {}
 
     @property
     def listed(self) -> bool:
@@ -152,7 +154,7 @@ class _OneModel:
     def _of_every(self, found: _Found, case: _Batch, at: Indices, rival: Solved | None) -> None:
         """What every decision must meet."""
         if self._decisions is not None:
-            worst = self._listed(case, Quantifier.EVERY).argmax(axis=1)
+            worst = self._listed(case).argmax(axis=1)
             decisions = self._decisions[worst]
             values = case.values(Quantifier.EVERY, decisions)
             if case.skips_own:
@@ -197,12 +199,15 @@ class _OneModel:
     def _of_some(self, found: _Found, case: _Batch, at: Indices, rival: Solved | None) -> None:
         """What some decision must meet: one for the whole ball, or another for each context."""
         if self._decisions is not None:
-            decisions = self._decisions[self._listed(case, Quantifier.SOME).argmin(axis=1)]
+            decisions = self._decisions[(case.prices @ self._decisions.T).argmin(axis=1)]
         else:
             assert rival is not None
             decisions = rival.decisions.numpy()[at]
         values = case.values(Quantifier.SOME, decisions)
-        if self._model.off_by is not None:
+        if self._decisions is not None:
+            for k in np.flatnonzero(values[0] > values[2]):
+                values[:, k] = self._of_mixtures(case, int(k), values[:, k])
+        elif self._model.off_by is not None:
             for k in np.flatnonzero(values[0] > values[2]):
                 lone = case.rules[torch.tensor([int(at[k])])]
                 least, _ = distance_to_failure(self._model, lone, case.rows[k], case.prices[k])
@@ -210,14 +215,26 @@ class _OneModel:
                     values[0, k] = 0.0
         found.offer(at, decisions, values)
 
-    def _listed(self, case: _Batch, quantifier: Quantifier) -> Array:
-        """The worst h of each listed decision: `(R, D)`."""
+    def _of_mixtures(self, case: _Batch, k: int, single: Array) -> Array:
+        """The same of one row if decisions take turns, and that is better: h, size, rounding."""
+        assert self._decisions is not None
+        row, prices = case.rows[k], case.prices[k]
+        # Other predictors have their own turn, with their own prices.
+        own = SomeDecision.every(self._model, row, self._decisions, predictors=1)
+        turns = [one.worst(prices) for one in own]
+        directions = np.stack([*(one.direction for one in turns), *constant(self._model, row)])
+        values = case.of_directions(k, directions)
+        worst: Array = values[:, values[0].argmax()]
+        return worst if worst[0] < single[0] else single
+
+    def _listed(self, case: _Batch) -> Array:
+        """The worst h of each listed decision, if every one must be beaten: `(R, D)`."""
         assert self._decisions is not None
         values = case.prices @ self._decisions.T
         worst: Array | None = None
-        shifts = np.stack([self._shift(case, k, quantifier) for k in range(len(case.rows))], axis=1)
+        shifts = np.stack([self._shift(case, k) for k in range(len(case.rows))], axis=1)
         number = 0
-        for multiple in self._model.multiples(quantifier):
+        for multiple in self._model.multiples(Quantifier.EVERY):
             for end in case.ends:
                 level = (end * case.prices).sum(axis=1, keepdims=True)
                 excess = multiple * values + level + shifts[number]
@@ -226,19 +243,19 @@ class _OneModel:
         assert worst is not None
         return worst
 
-    def _shift(self, case: _Batch, k: int, quantifier: Quantifier) -> Array:
+    def _shift(self, case: _Batch, k: int) -> Array:
         """What each decision may add in a row's inequalities: `(C, D)`."""
-        key = case.rows[k], quantifier
+        key = case.rows[k]
         if key in self._shifts:
             return self._shifts[key]
         assert self._decisions is not None
         parts = [
             self._model.spreading(multiple * self._spread + self._model.spread(end[k : k + 1]))
-            for multiple in self._model.multiples(quantifier)
+            for multiple in self._model.multiples(Quantifier.EVERY)
             for end in case.ends
         ]
         shift = np.stack(parts)
-        if quantifier is Quantifier.EVERY and case.skips_own:
+        if case.skips_own:
             shift[:, (self._decisions == case.pivot[k]).all(axis=1)] = -np.inf
         if (len(self._shifts) + 1) * shift.size <= _KEPT:
             self._shifts[key] = shift
@@ -269,17 +286,25 @@ class _Batch:
         """Of the worst inequality of a decision of each row: h, its size and rounding, `(3, R)`."""
         multiples = np.array(self.model.multiples(quantifier))[:, None, None, None]
         directions = (multiples * decisions + self.ends).reshape(-1, *decisions.shape)  # (C, R, m)
-        flat = directions.reshape(-1, decisions.shape[1])
-        shift = self.model.shift(flat).reshape(directions.shape[:2])
-        largest = np.abs(self.prices).max(axis=1, initial=0.0)
-        weight = np.abs(directions)
-        parts = np.stack(
-            [
-                (directions * self.prices).sum(axis=2) + shift,
-                (weight * np.abs(self.prices)).sum(axis=2) + shift,
-                self.rules.rounding * largest * weight.sum(axis=2),
-            ]
-        )
+        parts = self._parts(directions, self.prices)
         worst = parts[0].argmax(axis=0)[None, None]
         values: Array = np.take_along_axis(parts, worst, axis=1)[:, 0]
         return values
+
+    def of_directions(self, k: int, directions: Array) -> Array:
+        """The same of some directions of one row: `(C, m) -> (3, C)`."""
+        return self._parts(directions[:, None], self.prices[k : k + 1])[:, :, 0]
+
+    def _parts(self, directions: Array, prices: Array) -> Array:
+        """h, its size and rounding: `(C, R, m), (R, m) -> (3, C, R)`."""
+        flat = directions.reshape(-1, directions.shape[2])
+        shift = self.model.shift(flat).reshape(directions.shape[:2])
+        largest = np.abs(prices).max(axis=1, initial=0.0)
+        weight = np.abs(directions)
+        return np.stack(
+            [
+                (directions * prices).sum(axis=2) + shift,
+                (weight * np.abs(prices)).sum(axis=2) + shift,
+                self.rules.rounding * largest * weight.sum(axis=2),
+            ]
+        )

@@ -185,14 +185,16 @@ def check_predictor(x: Tensor, pipeline: Pipeline) -> Prediction:
     if costs.requires_grad:
         (gradient,) = torch.autograd.grad(costs.sum(), probe, allow_unused=True)
     costs = costs.detach()
-    _check_repeatable(x, costs, pipeline)
-    return Prediction(_check_translation(x, costs, pipeline), gradient is not None)
+    if isinstance(pipeline.predictor, Adapted):
+        # The model itself is asked, which says more than its translation asked again.
+        costs = _own_costs(x, costs, pipeline, pipeline.predictor.name)
+    else:
+        _check_repeatable(x, costs, pipeline)
+    return Prediction(costs, gradient is not None)
 
 
-def _check_translation(x: Tensor, costs: Tensor, pipeline: Pipeline) -> Tensor:
+def _own_costs(x: Tensor, costs: Tensor, pipeline: Pipeline, name: str) -> Tensor:
     """The costs as the model itself gives them; PredictorError where its translation differs."""
-    if not isinstance(pipeline.predictor, Adapted):
-        return costs
     own = pipeline.deployed(x)
     size = own.abs().amax(1, keepdim=True)
     wrong = ((own - costs).abs() > _TRANSLATED * size).any(1) & own.isfinite().all(1)
@@ -200,7 +202,7 @@ def _check_translation(x: Tensor, costs: Tensor, pipeline: Pipeline) -> Tensor:
         row = int(wrong.nonzero()[0])
         off = float((own - costs).abs()[row].max())
         raise PredictorError(
-            f"{pipeline.predictor.name} was translated, and its own predictions differ by {off:.3g}"
+            f"{name} was translated, and its own predictions differ by {off:.3g}"
             " from those of the translation. Pass Function(model.predict), which is explained "
             "without a translation."
         )

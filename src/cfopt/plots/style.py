@@ -16,16 +16,29 @@ OBSTACLES = (LIGHT["rival1"], LIGHT["rival2"])
 
 
 class _Picture(Figure):
-    """A figure in which a letter that no font has is drawn as a box, without a warning."""
+    """A figure in which a letter that no font has is drawn as a box, without a warning.
+
+    It lays out its panels itself: a figure that leaves that to matplotlib is drawn twice when it is
+    saved.
+
+    Arguments:
+        panels: where the panels go.
+        settings: those of a figure.
+    """
+
+    def __init__(self, panels: ConstrainedLayoutEngine, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._panels = panels
 
     def draw(self, renderer: Any) -> None:
         """Draw it."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from")
+            self._panels.execute(self)
             super().draw(renderer)
 
 
 def canvas(width: float, height: float, rect: tuple[float, float, float, float]) -> Figure:
     """An empty figure that belongs to no window; panels fill `rect`, the rest is for text."""
-    layout = ConstrainedLayoutEngine(rect=rect)
-    return _Picture(figsize=(width, height), layout=layout, dpi=130, facecolor="white")
+    panels = ConstrainedLayoutEngine(rect=rect)
+    return _Picture(panels, figsize=(width, height), dpi=130, facecolor="white")

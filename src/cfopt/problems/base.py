@@ -87,13 +87,14 @@ class Problem(DecisionSpace, ABC):
 
         A solve that has begun is not stopped.
         """
-        return self._ending(min(self.deadline, deadline))
+        return self if deadline >= self.deadline else self._ending(deadline)
 
     def without_deadline(self) -> Self:
         """The same problem without a deadline: what is verified is verified."""
         return self if self.deadline == math.inf else self._ending(math.inf)
 
     def _ending(self, deadline: float) -> Self:
+        _ = self._listed  # made now, so that both share what either lists
         other = copy(self)
         other.deadline = deadline
         other.__dict__.pop("_exact", None)  # which may have been made with another deadline
@@ -241,10 +242,14 @@ class Problem(DecisionSpace, ABC):
         finite = np.isfinite(host).all(axis=1)
         faults = ["" if ok else "has entries that are not finite" for ok in finite]
         # Rows often share one alternative, and a check may cost a solve: look at each only once.
-        unique, inverse = np.unique(host[finite], axis=0, return_inverse=True)
-        known = self.faults(unique) if len(unique) else []
-        for row, index in zip(np.flatnonzero(finite), inverse.reshape(-1), strict=True):
-            faults[row] = known[index]
+        rows_of: dict[bytes, list[int]] = {}
+        for row in np.flatnonzero(finite).tolist():
+            rows_of.setdefault(host[row].tobytes(), []).append(row)
+        first = [rows[0] for rows in rows_of.values()]
+        known = self.faults(host[first]) if first else []
+        for rows, fault in zip(rows_of.values(), known, strict=True):
+            for row in rows:
+                faults[row] = fault
         return faults
 
     def decisions(self, limit: int = 100_000) -> Tensor | None:

@@ -103,13 +103,13 @@ class Domain(Batch):
         if not self.counted:
             return [""] * len(x)
         limits, faults = self.limits, []
-        for row, changed in enumerate(self.changed(x).cpu().numpy()):
-            fault = ""
-            if limits.max_changes is not None and changed.sum() > limits.max_changes:
-                names = join_words([self.unit_name(int(k)) for k in np.flatnonzero(changed)])
+        for row, flags in enumerate(self.changed(x).tolist()):
+            fault, changed = "", [k for k, flag in enumerate(flags) if flag]
+            if limits.max_changes is not None and len(changed) > limits.max_changes:
+                names = join_words([self.unit_name(k) for k in changed])
                 fault = f"{names} change, and no more than {limits.max_changes} may"
             for units in self.spared[row] if self.spared else ():
-                if changed[sorted(units)].all():
+                if units.issubset(changed):
                     names = join_words([self.unit_name(k) for k in sorted(units)])
                     fault = fault or f"at least one of {names} needs to stay as it is"
             faults.append(fault)

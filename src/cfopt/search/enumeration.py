@@ -18,10 +18,12 @@ from cfopt.engine.task import Task
 from cfopt.exact.affine_proof import AffineProof, CutProof, ListProof
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.certificate import Cut
+from cfopt.exact.scenario_proof import ScenarioProof
 from cfopt.exact.worst_case import WorstCases
 from cfopt.question.quantifier import Quantifier
 from cfopt.search.base import Search, check_whole
 from cfopt.search.cuts import CutRow
+from cfopt.search.scenario_tree import ScenarioTree
 
 #: A decision whose inequality is broken by more than this fraction of its size is worth a cut.
 _WORTH_A_CUT = 1e-10
@@ -32,7 +34,8 @@ _GAP = 1e-9
 #: How many rows are handed over at once, which costs little more than one.
 _TOGETHER = 25
 _UNSOLVED = "a master problem could not be solved"
-_NO_SINGLE_ONE = "no single decision is enough everywhere"
+#: What may be left open where decisions may take turns, of which so many are tried alone.
+_LEFT, _ALONE = 5e-7, 3
 
 
 @registry.searches.register
@@ -47,9 +50,10 @@ class Enumeration(Search):
     above 1) is added to P_y by cutting planes.
 
     Where answers have to stand up to something, one decision y is to do in every context and under
-    every predictor: P_y shrinks. An answer for which different decisions do in different contexts
-    may be nearer, so that what is proved is less: no answer is nearer than the nearest of the plain
-    task, and the length by which contexts may be off comes on top (`ListProof`).
+    every predictor: P_y shrinks. No answer is nearer than the nearest of the plain task, and the
+    length by which contexts may be off comes on top (`ListProof`), which often proves it. Otherwise
+    one for which decisions take turns may be nearer: these are looked for, or excluded, scenario by
+    scenario (`ScenarioTree`).
 
     Arguments:
         max_decisions: the most decisions to list.
@@ -129,10 +133,31 @@ class _Row:
         late = self._look(root, deadline)
         every = root.proof() if self.model.multiples(Quantifier.EVERY) else None
         proof = ListProof(self.limit, every, {} if self.model.varied else self._proofs())
+        if self._takes_turns and not late:
+            return self._in_all_scenarios(proof)
         nothing = self.cost == np.inf and not late
         infeasible = nothing and proof.bound(self.model, self.row) == np.inf
-        unsolved = _NO_SINGLE_ONE if self.model.varied else _UNSOLVED
-        note = "time was up" if late else unsolved if nothing and not infeasible else ""
+        note = "time was up" if late else _UNSOLVED if nothing and not infeasible else ""
+        return self._points(replace(proof, infeasible=infeasible), note)
+
+    @property
+    def _takes_turns(self) -> bool:
+        """Whether one decision may be enough here, and another there."""
+        return self.model.varied and not len(self.model.passed_over(self.row))
+
+    def _in_all_scenarios(self, plain: ListProof) -> Points:
+        """The same where decisions may take turns, unless that is not needed."""
+        proved = self.model.only_farther and self.bounds.min() >= (1 - _LEFT) * self.cost
+        if proved or plain.bound(self.model, self.row) >= (1 - _LEFT) * self.cost:
+            return self._points(plain, "")
+        where = self.model, self.row, self.table
+        cases = ScenarioTree(*where, self.u, self.cost, self.deadline)
+        cases.run()
+        self.u, self.cost, self.looked = cases.u, cases.cost, self.looked + cases.looked
+        proof = ScenarioProof(plain, cases.part)
+        nothing = self.cost == np.inf
+        infeasible = nothing and proof.bound(self.model, self.row) == np.inf
+        note = "time was up" if cases.late else _UNSOLVED if nothing and not infeasible else ""
         return self._points(replace(proof, infeasible=infeasible), note)
 
     def _proofs(self) -> dict[int, CutProof]:
@@ -142,8 +167,9 @@ class _Row:
 
     def _look(self, root: CutRow, deadline: float) -> bool:
         """Look at decisions while they may be nearer; return whether time was up."""
-        self.bounds = bounds = self.table.bounds(self.row)
-        for k in bounds.argsort(kind="stable").tolist():
+        self.bounds = bounds = self._least()
+        order = bounds.argsort(kind="stable").tolist()
+        for k in order[:_ALONE] if self._takes_turns else order:
             if bounds[k] == np.inf or bounds[k] >= (1 - _GAP) * self.cost:
                 return False
             if time.monotonic() > deadline:
@@ -158,6 +184,15 @@ class _Row:
             if change is not None and self.model.norm(change) < self.cost:
                 self.u, self.cost = change, self.model.norm(change)
         return False
+
+    def _least(self) -> Array:
+        """What each decision costs at least if it is to be enough, `(D,)`."""
+        if not self.model.only_farther:
+            return self.table.bounds(self.row)
+        # As they are for the plain proof, which is to follow from them.
+        plain = self.model.nominal.decision_table(self.limit)
+        assert plain is not None
+        return self.model.farther(plain.bounds(self.row))
 
     def _as_near(self, branch: CutRow, k: int, bound: float) -> Array | None:
         """A change that is as near as a decision's bound, which then proves it; or None."""

@@ -48,7 +48,7 @@ class TreeCells(Search):
 
     Where some decision is enough, as for `Epsilon`, each decision is searched for; if there are too
     many, those that the solver meets, and boxes are refuted for all decisions by one solve. Of a
-    wish each plan that grants it is searched for.
+    wish each plan that grants it is searched for; if there are too many, likewise.
 
     Arguments:
         contexts: known contexts, such as the training data, `(N, p)`; valid ones are starts.
@@ -78,36 +78,38 @@ class TreeCells(Search):
         return replace(self, contexts=reference)
 
     def refusal(self, task: Task) -> str:
-        """Needs a tree ensemble; where some decision is enough, a list of them or bounds of all.
-
-        Of a wish, a list of the plans that grant it.
-        """
-        reason, wish = TreeTask.refusal(task), task.rules.wish
-        if not reason and wish is not None and wish.plans.decisions(self.max_decisions) is None:
-            return (
-                f"the plans that grant the wish are more than {self.max_decisions} or cannot be "
-                "listed"
-            )
-        if reason or Quantifier.SOME not in task.rules.criterion.multiples:
+        """Needs a tree ensemble; where some decision or plan is enough, a list or bounds of all."""
+        reason, name = TreeTask.refusal(task), type(task.rules.problem).__name__
+        wish, some = task.rules.wish, Quantifier.SOME in task.rules.criterion.multiples
+        if reason or not (some or wish is not None) or self._lists(task):
             return reason
-        problem, unbounded = task.rules.problem, RegretBounds.refusal(task)
-        if unbounded and not self._lists(task):
-            return (
-                f"the decisions of {type(problem).__name__} are more than {self.max_decisions} or "
-                f"cannot be listed, and {unbounded}"
-            )
-        return ""
+        unbounded = RegretBounds.refusal(task)
+        if not unbounded:
+            return ""
+        many = f"decisions of {name}" if wish is None else "plans that grant the wish"
+        return f"the {many} are more than {self.max_decisions} or cannot be listed, and {unbounded}"
 
     def _lists(self, task: Task) -> bool:
-        """Whether decisions are few enough for a search of each."""
-        return task.rules.problem.decisions(self.max_decisions) is not None
+        """Whether decisions, or the plans of a wish, are few enough for a search of each."""
+        wish = task.rules.wish
+        among = task.rules.problem if wish is None else wish.plans
+        return among.decisions(self.max_decisions) is not None
+
+    def _row_kind(self, task: Task) -> type[TreeRow]:
+        """How a row is searched."""
+        from cfopt.search.tree_regret import RegretRow
+        from cfopt.search.tree_row import TreeRow
+        from cfopt.search.tree_unlisted_wish import UnlistedWishRow
+        from cfopt.search.tree_wish import WishRow
+
+        if task.rules.wish is not None:
+            return WishRow if self._lists(task) else UnlistedWishRow
+        some = Quantifier.SOME in task.rules.criterion.multiples
+        return RegretRow if some and not self._lists(task) else TreeRow
 
     def steps(self, task: Task) -> Iterator[Progress]:
         """One row after the other, or as many at once as there are threads."""
         require("TreeCells", "trees", "numba")
-        from cfopt.search.tree_regret import RegretRow
-        from cfopt.search.tree_row import TreeRow
-        from cfopt.search.tree_wish import WishRow
         from cfopt.trees.layout import layout_of
         from cfopt.trees.warm_up import warm_up
 
@@ -120,10 +122,7 @@ class TreeCells(Search):
         known = self._judged(proven)
 
         threads = torch.get_num_threads() if self.threads is None else self.threads
-        some = Quantifier.SOME in task.rules.criterion.multiples
-        kind = RegretRow if some and not self._lists(task) else TreeRow
-        kind = kind if task.rules.wish is None else WishRow
-
+        kind = self._row_kind(task)
         at_work: dict[int, TreeRow] = {}
         stopped = Event()
 

@@ -41,9 +41,10 @@ class RegretRow(TreeRow):
 
     def __init__(self, model: TreeTask, row: int, layout: Layout, limit: int, solver: Lock) -> None:
         super().__init__(model, row, layout, limit, solver)
-        self._bounds = RegretBounds(model, row, solver)
+        self._bounds = self._bounded(solver)
         self._boxes = _Boxes()
-        self._met: dict[bytes, int] = {}
+        self._met: set[bytes] = set()
+        self._numbers: dict[tuple[bytes, int], int] = {}
         # A cut for each decision that was met says where to divide a box that it is open for.
         self._directions = CutPool(layout)
 
@@ -59,23 +60,43 @@ class RegretRow(TreeRow):
             self._look(boxes.take(_AT_ONCE, self._cutoff), deadline)
             yield
         bound = min(boxes.least, boxes.doubt, self._cutoff)
-        return self._points(RegretProof(self._tree(), bound), not self._in_time(end))
+        return self._points(self._proof(self._tree(), bound), not self._in_time(end))
 
-    def _meet(self, decision: Array, deadline: float) -> int:
-        """Look for the nearest cell in which a decision is enough, if it is new; its number."""
-        key = decision.tobytes()
-        if key in self._met:
-            return self._met[key]
-        self._met[key] = self._directions.count
-        direction = self.model.directions(self.row, Quantifier.SOME, decision[None])[0]
-        self._directions.add(self.model.per_cost @ direction, 0.0, 1.0)
-        if len(self._met) <= _MET:
-            branched = Branched(self._root.fresh(), self.model, self.row)
-            branched.add(decision, Quantifier.SOME)
-            for _ in self._finish(branched, deadline, _BUDGET):
-                pass
-            self.looked += branched.branching.looked
-        return self._met[key]
+    def _bounded(self, solver: Lock) -> RegretBounds:
+        return RegretBounds(self.model, self.row, solver)
+
+    def _proof(self, boxes: BoxTree, bound: float) -> RegretProof:
+        return RegretProof(boxes, bound)
+
+    def _meet(self, decision: Array, deadline: float) -> None:
+        """Look for the nearest cell in which a decision is enough, if it is new."""
+        if decision.tobytes() in self._met or len(self._met) >= _MET:
+            return
+        self._met.add(decision.tobytes())
+        branched = self._about(decision)
+        for _ in self._finish(branched, deadline, _BUDGET):
+            pass
+        self.looked += branched.branching.looked
+        self._learn([cut.decision for cut in branched.cuts])
+
+    def _learn(self, decisions: list[Array]) -> bool:
+        """Whether decisions that were met say more about the criterion; here they do not."""
+        return False
+
+    def _about(self, decision: Array) -> Branched:
+        """What a decision has to meet."""
+        branched = Branched(self._root.fresh(), self.model, self.row)
+        branched.add(decision, Quantifier.SOME)
+        return branched
+
+    def _number(self, decision: Array, which: int) -> int:
+        """The number of the direction of a decision in one of the inequalities."""
+        key = decision.tobytes(), which
+        if key not in self._numbers:
+            self._numbers[key] = self._directions.count
+            direction = self._bounds.direction(decision, which)
+            self._directions.add(self.model.per_cost @ direction, 0.0, 1.0)
+        return self._numbers[key]
 
     def _look(self, chosen: list[int], deadline: float) -> None:
         """Refute boxes, or divide them."""
@@ -86,7 +107,7 @@ class RegretRow(TreeRow):
         costs = np.array([root.costs(cell) for cell in cells])
         at = self._bounds.references(costs)
         self.solves += 2 * count
-        self._judge_nearest(cells, at)
+        again = self._judge_nearest(cells, at)
         ensemble, found = root.layout.ensemble, Spreads.room(count, costs.shape[1])
         spreads(
             root.forest, root.space, ensemble.values, ensemble.base, ensemble.single, low, high,
@@ -98,20 +119,34 @@ class RegretRow(TreeRow):
         own = found.least + constant
         for k, box in enumerate(chosen):
             if excess[k] > 0:
-                boxes.reason[box] = 0
+                boxes.reason[box] = int(at.which[k])
+            elif k in again:
+                boxes.put_back(box)
             elif (low[k] == high[k]).all():
                 boxes.doubt = min(boxes.doubt, boxes.key[box])
             else:
                 # The decision that the bound is open for: the best one there, or another.
                 decision = at.best[k] if own[k] <= 0 else worst[k]
-                self._divide(box, self._meet(decision, deadline), max(-excess[k], 0.0))
+                self._meet(decision, deadline)
+                number = self._number(decision, int(at.which[k]))
+                self._divide(box, number, max(-excess[k], 0.0))
 
-    def _judge_nearest(self, cells: Ints, at: References) -> None:
-        """Take cells that meet the criterion, if they are the nearest of all."""
-        for k in np.flatnonzero(at.excess <= 0):
+    def _judge_nearest(self, cells: Ints, at: References) -> set[int]:
+        """Take cells that meet the criterion, if they are the nearest of all.
+
+        The places of cells that have taught why they do not: their boxes are worth another look.
+        """
+        taught = set()
+        for k in np.flatnonzero(at.excess <= 0).tolist():
             cost = self.cells.loss(cells[k])
-            if cost < self._cutoff and self._allowed(cells[k]) and self._judge(cells[k]).holds:
+            if cost >= self._cutoff or not self._allowed(cells[k]):
+                continue
+            judged = self._judge(cells[k])
+            if judged.holds:
                 self._take(cells[k], self.cells.context(cells[k]), cost)
+            elif judged.decision is not None and self._learn([judged.decision]):
+                taught.add(k)
+        return taught
 
     def _allowed(self, cell: Ints) -> bool:
         """Whether a cell has exactly one 1 in each one-hot group."""
@@ -169,6 +204,10 @@ class _Boxes:
         if key < np.inf:
             heappush(self._heap, (key, box))
         return box
+
+    def put_back(self, box: int) -> None:
+        """Open a box again."""
+        heappush(self._heap, (self.key[box], box))
 
     @property
     def least(self) -> float:

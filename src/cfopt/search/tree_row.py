@@ -125,7 +125,7 @@ class TreeRow:
         """What must be searched: all cells; or, where some decision is enough, those of each."""
         rules = self.rules
         if not self.model.multiples(Quantifier.SOME):
-            branched = Branched(self._root, self.model, self.row)
+            branched = Branched(self._root, self.model, self.row, self._listed_rivals())
             own = same_decision(rules.pivot, rules.factual)[0]
             # With a margin, what the alternative must beat are the other decisions only.
             if not (own and rules.margin > 0 and rules.criterion.contrasts):
@@ -140,6 +140,16 @@ class TreeRow:
             branched = Branched(self._root.fresh(), self.model, self.row)
             branched.add(listed[k].numpy(), Quantifier.SOME)
             yield k, branched
+
+    def _listed_rivals(self) -> Array | None:
+        """All decisions that must be beaten, `(D, m)`, if they can be listed."""
+        listed = self.rules.problem.decisions(self.limit) if self._every else None
+        if listed is None:
+            return None
+        if self.rules.margin > 0 and self.rules.criterion.contrasts:
+            # What must be beaten by a margin are the other decisions only.
+            listed = listed[~same_decision(listed, self.rules.pivot)]
+        return listed.numpy() if len(listed) else None
 
     @property
     def _cutoff(self) -> float:
@@ -244,6 +254,9 @@ class TreeRow:
         branching, x = branched.branching, self.cells.context(question.cell)
         if self.limits is not None and not self.limits.allow(x):
             self._limit(branched, question)
+            return
+        if branched.refuted(self._root.costs(question.cell)):
+            branching.again(question)
             return
         judged = self._judge(question.cell, branched)
         decision = judged.decision

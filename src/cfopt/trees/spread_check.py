@@ -46,8 +46,9 @@ class CheckedBoxes:
             low[right, f] = np.maximum(low[right, f], at[level] + 1)
             level = np.concatenate([left, right]).astype(np.int64)
         kept = np.concatenate(ends)
-        #: Whether each is said to be refuted, `(B,)`.
-        self.refuted = tree.reason[kept] >= 0
+        #: By which inequality each is said to be refuted, -1 if by none, `(B,)`; whether it is.
+        self.reason = tree.reason[kept]
+        self.refuted = self.reason >= 0
         self.low, self.high = low[kept], high[kept]
         #: What each costs at least, `(B,)`, and its cell nearest to the origin, groups apart.
         self.cost, self._near = self._nearest()

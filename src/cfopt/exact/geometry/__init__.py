@@ -3,6 +3,7 @@
 from cfopt.exact.geometry.clash import find_clash as find_clash
 from cfopt.exact.geometry.half_spaces import HalfSpaces as HalfSpaces
 from cfopt.exact.geometry.half_spaces import Leeway as Leeway
+from cfopt.exact.geometry.many import bounds_by_case as bounds_by_case
 from cfopt.exact.geometry.many import bounds_of_many as bounds_of_many
 from cfopt.exact.geometry.master import Master as Master
 from cfopt.exact.geometry.nearest import Nearest as Nearest

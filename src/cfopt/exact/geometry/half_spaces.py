@@ -45,6 +45,11 @@ class HalfSpaces:
         return map(HalfSpaces, *(values.reshape(-1, width, *values.shape[1:]) for values in every))
 
     @classmethod
+    def joined(cls, parts: Sequence[HalfSpaces]) -> HalfSpaces:
+        """Those of each part, one part after the other."""
+        return cls(*_join(parts))
+
+    @classmethod
     def interleaved(cls, parts: Sequence[HalfSpaces]) -> HalfSpaces:
         """The first of each part, then the second of each, and so on."""
         return cls(*_interleave(parts))
@@ -63,9 +68,20 @@ class Leeway:
     growth: Array
 
     @classmethod
+    def joined(cls, parts: Sequence[Leeway]) -> Leeway:
+        """That of each part, one part after the other."""
+        return cls(*_join(parts))
+
+    @classmethod
     def interleaved(cls, parts: Sequence[Leeway]) -> Leeway:
         """The first of each part, then the second of each, and so on."""
         return cls(*_interleave(parts))
+
+
+def _join(parts: Sequence[HalfSpaces] | Sequence[Leeway]) -> list[Array]:
+    """The fields of parts, one part after the other."""
+    names = [one.name for one in fields(parts[0])]
+    return [np.concatenate([getattr(part, name) for part in parts]) for name in names]
 
 
 def _interleave(parts: Sequence[HalfSpaces] | Sequence[Leeway]) -> list[Array]:

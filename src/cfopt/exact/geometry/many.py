@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from cfopt._typing import Array, Indices
 from cfopt.exact.geometry.half_spaces import HalfSpaces
+from cfopt.exact.geometry.support import Support
 from cfopt.exact.geometry.system import ROUNDING, lengths
 
 
@@ -43,3 +46,33 @@ def bounds_of_many(cuts: HalfSpaces, multipliers: Array, starts: Indices) -> Arr
         radius = np.where(excess > 0, excess / np.sqrt(square), 0.0)
     bound = np.maximum(np.maximum(0.0, -0.25 * square - c), np.square(radius))
     return np.where(refuted, np.inf, bound)
+
+
+def bounds_by_case(
+    cuts: HalfSpaces,
+    multipliers: Sequence[Array],
+    starts: Indices,
+    supports: Sequence[Support | None],
+) -> Array:
+    """The same where only some entries may change, by multipliers for each case: `(B,)`.
+
+    As `proved_bound` says of one `System` with a support, and of one `Cases`: the least over the
+    cases of `-|g|^2 / 4 - c`, where g has the entries that may change. 0 where they do not fit.
+
+    Arguments:
+        multipliers: those of each system, `(H, K)`.
+        supports: which entries may change.
+    """
+    norm = lengths(cuts.normals)
+    normals, limits = cuts.normals / norm[:, None], cuts.limits / norm
+    bounds = np.zeros(len(starts))
+    ends = [*starts[1:].tolist(), len(limits)]
+    for k, (start, end) in enumerate(zip(starts.tolist(), ends, strict=True)):
+        cases = None if (support := supports[k]) is None else support.decided_cases
+        above = np.maximum(multipliers[k], 0.0)
+        if cases is None or len(cases) != len(above):
+            continue
+        g = (above @ normals[start:end]) * cases
+        values = -(above @ limits[start:end]) - 0.25 * np.square(g).sum(axis=1)
+        bounds[k] = max(0.0, float(values.min()))
+    return bounds

@@ -47,9 +47,7 @@ class Support:
         cls, unit: NDArray[np.int64], most: int | None, spared: tuple[frozenset[int], ...]
     ) -> Support:
         """Nothing decided yet; `most` is how many units may change, None for all."""
-        count = int(unit.max(initial=-1)) + 1
-        room = count if most is None else min(most, count)
-        return cls(unit, np.ones(count, dtype=bool), room, spared, count < len(unit))
+        return _begun(unit.astype(np.int64, copy=False).tobytes(), most, spared)
 
     def holding(self, units: Sequence[int]) -> Support:
         """The same where some units do not change."""
@@ -135,6 +133,17 @@ class Support:
         sets = self._sets
         return sets if sets is None or not self.grouped else sets[:, self.unit]
 
+    @cached_property
+    def decided_cases(self) -> Array | None:
+        """The same once what must be held is held, as in `System.counting`."""
+        held = self
+        while settled := held.settled():
+            held = held.holding(settled)
+        if held.cases is None:
+            return None
+        free = ~self.members(np.flatnonzero(self.open & ~held.open).tolist())
+        return held.cases * free
+
     @property
     def held_in_cases(self) -> list[list[int]] | None:
         """The open units that do not change in each case; None if there are too many."""
@@ -202,6 +211,15 @@ class Support:
         loss[free] = np.maximum(following - gains, 0.0)
         loss[must] = np.inf
         return total + max(min(float(loss[k]) for k in units) for units in self.spared)
+
+
+@lru_cache(maxsize=1000)
+def _begun(entries: bytes, most: int | None, spared: tuple[frozenset[int], ...]) -> Support:
+    """As `Support.of` says: search, proof and further options count the same sets."""
+    unit = np.frombuffer(entries, dtype=np.int64)
+    count = int(unit.max(initial=-1)) + 1
+    room = count if most is None else min(most, count)
+    return Support(unit, np.ones(count, dtype=bool), room, spared, count < len(unit))
 
 
 @lru_cache(maxsize=1024)

@@ -1,0 +1,129 @@
+"""Proofs about criteria that some decision must meet in every context of a ball."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cfopt._typing import Array
+from cfopt.exact.affine_proof import AffineProof, ListProof
+from cfopt.exact.affine_task import AffineTask
+from cfopt.exact.certificate import Clash
+from cfopt.exact.geometry import System, Tree, proved_bound
+from cfopt.exact.scenario import Scenario
+from cfopt.exact.scenario_case import Asker, Case, Step, Turns
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What is proved of the answers of a case.
+
+    Arguments:
+        tree: multipliers of the limits on sums of features, of the half-spaces of the case, and of
+            those of what every decision must meet, in this order.
+        every: decisions of the last, `(K, m)`.
+    """
+
+    tree: Tree
+    every: Array
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The same, and a scenario in which one of all decisions must be enough.
+
+    Arguments:
+        before: what is proved whichever decision it is.
+        scenario: the scenario.
+        further: what is proved besides of some decisions, by their numbers.
+    """
+
+    before: Settled
+    scenario: Scenario
+    further: dict[int, Part] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Between:
+    """The same, where two decisions take turns, unless a third is enough.
+
+    Arguments:
+        before: what is proved without that.
+        turns: the two.
+        further: what is proved if no third is enough, under the number 0.
+    """
+
+    before: Settled
+    turns: Turns
+    further: dict[int, Part] = field(default_factory=dict)
+
+
+#: A part of a proof.
+Part = Settled | Asked | Between
+
+
+@dataclass(frozen=True)
+class ScenarioProof(AffineProof):
+    """In each of some scenarios, one decision must be enough: all cases, case by case.
+
+    Arguments:
+        plain: what is proved of the task whatever the scenarios.
+        part: the cases.
+        infeasible: whether they are said to prove that there is no explanation.
+    """
+
+    plain: ListProof
+    part: Part
+    infeasible: bool = False
+
+    def bound(self, model: AffineTask, row: int) -> float:
+        """The least bound of any case, or that of the plain task."""
+        plain = self.plain.bound(model, row)
+        table = model.decision_table(self.plain.limit)
+        if table is None or len(model.passed_over(row)) or not model.exact_decisions:
+            return plain
+        return max(plain, _bound(self.part, Case.whole(Asker(model, row, table.decisions))))
+
+    def decisions(self) -> list[Array]:
+        """Those of the plain proof, and those that every answer must beat."""
+        found, parts = self.plain.decisions(), [self.part]
+        while parts:
+            part = parts.pop()
+            settled = part if isinstance(part, Settled) else part.before
+            found += list(settled.every)
+            parts += [] if isinstance(part, Settled) else list(part.further.values())
+        return found
+
+    def clash(self, model: AffineTask, row: int) -> Clash:
+        """That of the plain task."""
+        return self.plain.clash(model, row)
+
+
+def _bound(part: Part, case: Case) -> float:
+    """What a part proves of a case, evaluated anew."""
+    settled = part if isinstance(part, Settled) else part.before
+    system, here = _settled(settled, case)
+    if isinstance(part, Settled):
+        return here
+    if isinstance(part, Between):
+        half_space = part.turns.half_space(case.asker)
+        if half_space is None or not part.turns.belongs(case.path) or 0 not in part.further:
+            return here
+        thirds = case.of_thirds(system, settled.tree, here, part.turns)
+        return min(thirds, _bound(part.further[0], case.knowing(part.turns, half_space)))
+    bounds, asked = case.bounds(system, settled.tree, here, part.scenario)
+    for k, further in part.further.items():
+        step = case.knowing(Step(part.scenario, k), asked[k : k + 1])
+        bounds[k] = max(bounds[k], _bound(further, step))
+    return float(bounds.min())
+
+
+def _settled(part: Settled, case: Case) -> tuple[System, float]:
+    """The system of a part, and what its multipliers prove of it."""
+    model = case.asker.model
+    grid, system = model.grid(case.asker.row), case.system(part.every)
+    bound = proved_bound(system, model.norm, part.tree, grid)
+    if bound == np.inf:  # of all that would be called valid
+        bound = proved_bound(case.granting(part.every), model.norm, part.tree, grid)
+    return system, bound

@@ -1,0 +1,162 @@
+"""Epsilon in a ball: decisions may take turns, and the nearest answer is proved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+from benchmarks.few_changes import nearest_with_few_rows
+from benchmarks.independent import affine
+from tests.pipelines import random_linear
+
+import cfopt
+from cfopt.engine.progress import Progress
+from cfopt.exact.geometry import Leaf
+from cfopt.exact.scenario_proof import Part, ScenarioProof, Settled
+from cfopt.problems import GridShortestPath
+from cfopt.search.base import Search
+
+RADIUS = 0.25
+
+
+@pytest.fixture(scope="module")
+def pipeline() -> cfopt.Pipeline:
+    problem = GridShortestPath(3, 3)
+    return cfopt.Pipeline(random_linear(2, problem.num_costs, seed=4, bias=0.4), problem)
+
+
+def unexplained(pipeline: cfopt.Pipeline, factual: np.ndarray, epsilon: float) -> list[np.ndarray]:
+    """The d of all `<theta, d> > 0` of the two convex sets in which nothing is explained."""
+    listed = pipeline.problem.decisions().numpy()
+    return [multiple * listed - factual for multiple in (1 + epsilon, 1 - epsilon)]
+
+
+def away(pipeline: cfopt.Pipeline, sets: list[np.ndarray], x: np.ndarray) -> float:
+    """How far a context is from both sets, by quadprog."""
+    weight, bias = affine(pipeline)
+    there = weight @ x + bias
+    return min(nearest_with_few_rows(-(d @ weight), d @ there) for d in sets) ** 0.5
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0])
+def test_no_context_that_is_nearer_keeps_away_from_what_is_not_explained(
+    pipeline: cfopt.Pipeline, epsilon: float
+) -> None:
+    x0 = torch.randn(6, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    e = cfopt.explain(x0, pipeline, cfopt.Epsilon(epsilon), robust=cfopt.Ball(RADIUS))
+    open_rows = [row for row, one in enumerate(e.status) if one is cfopt.Status.VALID]
+    assert open_rows
+    assert e.optimal[open_rows].all()
+    angles = np.linspace(0, 2 * np.pi, 36, endpoint=False)
+    circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    for row in open_rows:
+        sets = unexplained(pipeline, e.factual[row].numpy(), epsilon)
+        assert away(pipeline, sets, e.x[row].numpy()) >= RADIUS * (1 - 1e-5)
+        for share in (0.3, 0.7, 0.97, 0.999):
+            nearer = x0[row].numpy() + share * float(e.loss[row]) ** 0.5 * circle
+            assert max(away(pipeline, sets, x) for x in nearer) < RADIUS
+
+
+def test_an_answer_for_which_decisions_take_turns_is_nearer_than_any_of_one_decision(
+    pipeline: cfopt.Pipeline,
+) -> None:
+    x0 = torch.randn(12, 2, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    e = cfopt.explain(x0, pipeline, cfopt.Epsilon(1.0), robust=cfopt.Ball(RADIUS))
+    weight, bias = affine(pipeline)
+    gains = []
+    for row in range(len(x0)):
+        theta = weight @ x0[row].numpy() + bias
+        more, less = unexplained(pipeline, e.factual[row].numpy(), 1.0)
+        alone = np.inf
+        for pair in zip(more, less, strict=True):
+            normals = np.stack(pair) @ weight
+            limits = -np.stack(pair) @ theta - RADIUS * np.linalg.norm(normals, axis=1)
+            alone = min(alone, nearest_with_few_rows(normals, limits))
+        assert float(e.loss[row]) <= alone * (1 + 1e-6)
+        gains.append(1 - float(e.loss[row]) / alone)
+    assert e.optimal.all()
+    assert max(gains) > 0.01
+
+
+@dataclass(frozen=True)
+class Altered(Search):
+    """What enumeration proves, each proof altered before it is handed over."""
+
+    alter: Callable[[ScenarioProof], ScenarioProof]
+    heeds_variation: ClassVar[bool] = True
+
+    def steps(self, task: cfopt.Task) -> Iterator[Progress]:
+        for progress in cfopt.Enumeration().steps(task):
+            if (done := progress.finished) is not None:
+                proofs = tuple(
+                    self.alter(one) if isinstance(one, ScenarioProof) else one
+                    for one in done.certificates
+                )
+                progress = replace(progress, finished=replace(done, certificates=proofs))
+            yield progress
+
+
+def without_cases(proof: ScenarioProof) -> ScenarioProof:
+    """The proof without what it proves of single decisions."""
+    part = proof.part
+    return replace(proof, part=part if isinstance(part, Settled) else part.before)
+
+
+def without_multipliers(proof: ScenarioProof) -> ScenarioProof:
+    """The proof with multipliers of 0 in every part."""
+
+    def emptied(part: Part) -> Part:
+        if isinstance(part, Settled):
+            assert isinstance(part.tree, Leaf)
+            return replace(part, tree=Leaf(0 * part.tree.multipliers))
+        further = {k: emptied(one) for k, one in part.further.items()}
+        return replace(part, before=emptied(part.before), further=further)
+
+    return replace(proof, part=emptied(proof.part))
+
+
+@pytest.mark.parametrize("alter", [without_cases, without_multipliers])
+def test_a_proof_that_is_altered_proves_less(
+    pipeline: cfopt.Pipeline, alter: Callable[[ScenarioProof], ScenarioProof]
+) -> None:
+    x0 = torch.randn(3, 2, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    given = (x0, pipeline, cfopt.Epsilon(1.0))
+    ball = cfopt.Ball(RADIUS)
+    honest = cfopt.explain(*given, robust=ball, search=cfopt.Enumeration())
+    altered = cfopt.explain(*given, robust=ball, search=Altered(alter))
+    assert torch.equal(honest.x, altered.x)
+    assert (altered.bound <= honest.bound * (1 + 1e-9)).all()
+    assert honest.optimal.all()
+    assert not altered.optimal.all()
+
+
+def test_under_two_predictors_another_decision_may_be_enough_in_each(
+    pipeline: cfopt.Pipeline,
+) -> None:
+    x0 = torch.randn(12, 2, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    other = random_linear(2, pipeline.problem.num_costs, seed=9, bias=0.4)
+    e = cfopt.explain(x0, pipeline, cfopt.Epsilon(0.5), robust=cfopt.Models([other]))
+    second = cfopt.Pipeline(other, pipeline.problem)
+    for row in range(len(x0)):
+        best = np.inf
+        parts = []
+        for one in (pipeline, second):
+            weight, bias = affine(one)
+            pairs = np.stack(unexplained(one, e.factual[row].numpy(), 0.5), axis=1)  # (D, 2, m)
+            parts.append((pairs @ weight, -pairs @ (weight @ x0[row].numpy() + bias)))
+        (g, h), (other_g, other_h) = parts
+        for i in range(len(g)):
+            for j in range(len(other_g)):
+                found = nearest_with_few_rows(
+                    np.vstack([g[i], other_g[j]]), np.append(h[i], other_h[j])
+                )
+                best = min(best, found)
+        if e.status[row] is cfopt.Status.PROVED_INFEASIBLE:
+            assert best == np.inf
+        else:
+            assert e.optimal[row]
+            assert float(e.loss[row]) == pytest.approx(best, rel=1e-5, abs=1e-12)

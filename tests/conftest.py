@@ -37,8 +37,15 @@ def knapsack() -> cfopt.Pipeline:
 #: Files that share a server, or what its workers load: each line is run by one process.
 _TOGETHER = (
     ("web/test_explorer", "web/test_explorer_wishes"),
-    ("web/test_explorer_searches", "web/test_explorer_drawing", "web/test_explorer_scenes"),
-    ("web/test_web_workers", "web/test_web", "web/test_web_guard", "web/test_web_input"),
+    (
+        *("web/test_explorer_searches", "web/test_explorer_drawing", "web/test_explorer_scenes"),
+        "web/test_web_terms",
+    ),
+    (
+        *("web/test_web_workers", "web/test_web", "web/test_web_guard", "web/test_web_input"),
+        *("web/test_web_load", "extensions/test_near_best", "extensions/test_problems"),
+        "extensions/test_other_nouns",
+    ),
 )
 #: What takes longest comes first, so that at the end no process is left alone with it: these
 #: groups, and then these files and folders.

@@ -150,6 +150,8 @@ def test_bad_data_are_told_in_a_line(example: Path) -> None:
     change(example, "contexts.csv", "contexts.xlsx")
     (example.parent / "contexts.xlsx").write_bytes(b"?")
     refused(cf("explain", example), "needs to be one of .csv, .parquet, .npy")
+    change(example, "contexts.xlsx", "contexts.csv")
+    table.to_csv(example.parent / "contexts.csv", index=False)
     (example.parent / "weights.safetensors").write_bytes(b"broken")
     refused(cf("explain", example), "[predictor]", "weights.safetensors")
 

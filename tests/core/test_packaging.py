@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[2]
 BEHIND_THE_SCENES = {"gurobipy", "skops"}
 #: The packages of this repository.
 OWN = {"cfopt", "cfopt_paper", "benchmarks", "tests"}
+#: What packages are called when they are imported, those for development included.
+IMPORTED_AS = MODULES | {"pytest-xdist": "xdist"}
 
 
 def _project(path: Path) -> dict[str, Any]:
@@ -43,7 +45,7 @@ def _packages(requirements: list[str]) -> set[str]:
 
 
 def _modules(packages: set[str]) -> set[str]:
-    return {MODULES.get(name, name) for name in packages}
+    return {IMPORTED_AS.get(name, name) for name in packages}
 
 
 #: Scripts that run in environments of their own, with the library that they ask.

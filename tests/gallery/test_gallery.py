@@ -90,7 +90,11 @@ def test_the_table_of_other_libraries_is_the_one_that_was_measured(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "name", ["index.md", "start.md", "images.md", "measures.md", "concepts/limits.md"]
+    "name",
+    [
+        *("index.md", "start.md", "measures.md", "concepts/limits.md"),
+        pytest.param("images.md", marks=pytest.mark.long),
+    ],
 )
 def test_the_examples_of_the_pages_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

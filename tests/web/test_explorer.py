@@ -109,6 +109,7 @@ def test_painted_terrain_changes_the_route_at_once_and_can_be_undone(
     )
 
 
+@pytest.mark.long
 def test_a_narrow_screen_is_enough_and_fingers_draw(visit: Callable[..., Visit]) -> None:
     here = visit(**PHONE)
     page = here.open()
@@ -263,7 +264,8 @@ def test_all_text_can_be_read_and_all_controls_have_names(
     _legible(here.page)
 
 
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_searches_answers_and_messages_can_be_read_as_well(
     visit: Callable[..., Visit], scheme: str
 ) -> None:

@@ -130,6 +130,7 @@ def test_a_cancelled_search_leaves_the_answer_before_it_and_what_is_drawn(
     assert page.locator("#result .old").is_visible()
 
 
+@pytest.mark.long
 def test_one_goes_on_from_the_exact_answer_and_back_to_it(visit: Callable[..., Visit]) -> None:
     here = visit()
     page = here.open()

@@ -124,7 +124,9 @@ def test_which_way_features_may_move_is_told() -> None:
     ("asked", "problem"),
     [
         (GRID, GridShortestPath(5, 5)),
-        (MAP | {"plausible": False}, TerrainShortestPath(12, 12)),
+        pytest.param(
+            MAP | {"plausible": False}, TerrainShortestPath(12, 12), marks=pytest.mark.long
+        ),
     ],
 )
 def test_an_answer_can_be_gone_on_from_exactly(

@@ -390,8 +390,8 @@ def _family(pid: int) -> set[int]:
 
 @pytest.mark.parametrize(
     "sent",
-    [pytest.param(s, marks=pytest.mark.long) for s in (signal.SIGKILL, signal.SIGINT)]
-    + [signal.SIGTERM],
+    [pytest.param(s, marks=pytest.mark.long) for s in (signal.SIGTERM, signal.SIGINT)]
+    + [signal.SIGKILL],
 )
 def test_all_processes_end_with_the_server_however_it_ends(
     config: Path, children: Path, sent: signal.Signals

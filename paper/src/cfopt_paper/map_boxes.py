@@ -110,7 +110,9 @@ class Boxes(Experiment):
         for kind in ("MDMM", "default"):
             mean, low, high = advantage(found["naive"], found[kind])
             about = {"search": f"naive against {kind}", "measure": ADVANTAGE}
-            areas.append({**about, "mean": mean, "low": low, "high": high})
+            # As many as there are answers of the rarer kind: what its interval rests on.
+            answered = min(len(found[one].dropna(subset=[*_ERRORS])) for one in ("naive", kind))
+            areas.append({**about, "mean": mean, "low": low, "high": high, "count": answered})
         return pd.concat([means, pd.DataFrame(medians + areas)], ignore_index=True)
 
     def draw(self, study: Study, rows: pd.DataFrame, summary: pd.DataFrame) -> dict[str, Figure]:

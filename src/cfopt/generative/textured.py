@@ -20,7 +20,7 @@ _QUANTILES = 201
 _GAIN = 10.0
 #: How many codes are decoded at once.
 _AT_ONCE = 4
-#: Of so many pixels along each axis one is looked at, to see whether textures are mixed.
+#: One pixel in this many along each axis is looked at, to see whether textures are mixed.
 _EVERY = 2
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -309,6 +310,21 @@ def test_before_anything_is_done_no_time_is_foretold() -> None:
     display.finished("rows 0 to 12899", 10.0, 12_900)
     line = "  1% done, 12,900 of 1,000,000 rows in 10 s, 1,290 rows/s, about 13 min left"
     assert out.getvalue().splitlines()[1:] == [f"{line}: rows 0 to 12899 (10 s)"]
+
+
+def test_rows_and_the_files_made_of_them_are_counted_apart(
+    example: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("run", "finish"):
+        monkeypatch.setattr(f"cfopt.fleet.{module}._EVERY", 0.0)
+    change(example, "pictures = 0", "pictures = 2")
+    said = cf("explain", example, "--workers", "1").output
+    rows = re.findall(r"(\d+) of (\d+) rows", said)
+    files = re.findall(r"(\d+) of (\d+) files", said)
+    pictures = list((example.parent / "results").rglob("*.png"))
+    assert rows[-1][0] == rows[-1][1] == str(len(pd.read_csv(example.parent / "contexts.csv")))
+    assert files[-1][0] == files[-1][1]
+    assert int(files[-1][1]) > len(pictures) == 2
 
 
 def test_without_a_terminal_a_long_silence_is_broken_by_a_line() -> None:

@@ -24,7 +24,10 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 4 --dist loadfile --no-lo
 quick: setup  ## the core and the contracts, while a change is under way
 	$(PYTEST) $(QUICK) -m "not slow"
 
-test: setup lint  ## everything that must hold before a change lands
+# Functions of trees are compiled while lint runs: processes that begin together would each do it.
+test: setup  ## everything that must hold before a change lands
+	$(BIN)/python -c 'from cfopt.trees.warm_up import warm_up; warm_up()' & \
+	$(MAKE) --no-print-directory lint && wait $$!
 	$(PYTEST) -m "not study and not long"
 
 long: setup  ## killed and restarted processes, and searches beside each other, which take some minutes

@@ -225,6 +225,7 @@ def test_whole_numbers_that_are_off_by_rounding_are_those_that_are_meant(straigh
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_fractions_are_never_handed_on_as_whole_numbers() -> None:
     # Only few whole numbers have the sum; what rounds to none of them is no answer.
     features = cfopt.Features(

@@ -220,6 +220,7 @@ def test_prices_of_both_signs_agree_with_brute_force() -> None:
         _compare(model, x, problem=Finite(BUNDLES), epsilon=epsilon)
 
 
+@pytest.mark.long
 def test_boosted_trees_of_one_target_each_agree_with_brute_force() -> None:
     x, y = _data(3, 12, seed=8)
     _compare(xgboost.XGBRegressor(n_estimators=3, max_depth=2, n_jobs=1).fit(x, y), x, rows=2)

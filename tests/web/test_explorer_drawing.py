@@ -169,6 +169,7 @@ def test_images_of_any_size_and_shape_are_cut_shrunk_and_warned_about(
     assert here.path() == stored["path"]
 
 
+@pytest.mark.long
 def test_what_is_open_and_painted_survives_a_reload_and_a_question_the_server(
     visit: Callable[..., Visit],
 ) -> None:

@@ -336,6 +336,7 @@ def test_a_pipeline_that_kills_its_worker_while_it_loads_is_left_out(tmp_path: P
         assert client.get("/api/pipelines/grid/contexts/0").status_code == 200
 
 
+@pytest.mark.long
 def test_the_command_tells_mistakes_and_pipelines_that_cannot_be_loaded(tmp_path: Path) -> None:
     config = write_faulty(tmp_path)
     with _command("--config", str(config)) as (url, server):

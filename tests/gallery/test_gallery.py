@@ -25,8 +25,20 @@ import cfopt
 _MANY = 5000
 
 
+#: Examples that train a model or search among its codes; the documentation is built with them, too.
+_LONG = ("07_maps", "17_flow")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("example", examples(), ids=lambda example: example.path.stem)
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(
+            one, id=one.path.stem, marks=[pytest.mark.long] if one.path.stem in _LONG else []
+        )
+        for one in examples()
+    ],
+)
 def test_an_example_of_the_gallery_is_right_and_draws_its_picture(
     example: Example, tmp_path: Path
 ) -> None:

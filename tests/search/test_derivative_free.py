@@ -24,7 +24,7 @@ _CELL_ENDS = (slice(None, -1), slice(1, None))
 
 class TestDerivativeFree(SearchContract):
     def search(self) -> cfopt.Search:
-        return cfopt.DerivativeFree(evaluations=600)
+        return cfopt.DerivativeFree(evaluations=400)
 
 
 def stumps(features: int, costs: int, seed: int = 0, count: int = 40):  # type: ignore[no-untyped-def]

@@ -2,7 +2,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo quick test long study wheel lint bench images models docs clean
+.PHONY: setup demo quick test compiled long study wheel lint bench images models docs clean
+
+# Modules are compiled once, also where the environment says otherwise: the tests start many
+# processes, each of which would compile all that it imports.
+export PYTHONDONTWRITEBYTECODE :=
 
 setup: $(VENV)/.ready
 
@@ -24,11 +28,15 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 4 --dist loadfile --no-lo
 quick: setup  ## the core and the contracts, while a change is under way
 	$(PYTEST) $(QUICK) -m "not slow"
 
-# Functions of trees are compiled while lint runs: processes that begin together would each do it.
 test: setup  ## everything that must hold before a change lands
-	$(BIN)/python -c 'from cfopt.trees.warm_up import warm_up; warm_up()' & \
+	$(MAKE) --no-print-directory compiled & \
 	$(MAKE) --no-print-directory lint && wait $$!
 	$(PYTEST) -m "not study and not long"
+
+# What tests import, and the functions of trees, by one process while lint runs: four that begin
+# together would each compile it.
+compiled: setup
+	@$(BIN)/python -c 'import pytest; from cfopt.trees.warm_up import warm_up; warm_up(); pytest.main(["--collect-only", "-qq"])' > /dev/null
 
 long: setup  ## killed and restarted processes, and searches beside each other, which take some minutes
 	$(PYTEST) -m long
@@ -36,8 +44,8 @@ long: setup  ## killed and restarted processes, and searches beside each other, 
 study: setup  ## the whole paper at the quick scale, which takes some minutes
 	$(PYTEST) -m study
 
-wheel: setup  ## build the wheel, and use it in an empty environment, extra by extra
-	$(BIN)/python .ci/check_wheel.py
+wheel:  ## build the wheel, and use it in an empty environment, extra by extra
+	$(PYTHON) .ci/check_wheel.py
 
 lint: setup
 	$(BIN)/ruff check .

@@ -44,15 +44,21 @@ for name in names:
 def build(folder: Path) -> tuple[Path, Path]:
     """The sdist of a copy of the sources, and the wheel that follows from the sdist alone.
 
-    A copy, so that nothing left by another build gets in.
+    A copy, so that nothing left by another build gets in; and by tools of its own, so that it can
+    be built while `make setup` runs.
     """
+    tools = folder / "tools"
+    venv.create(tools, with_pip=True)
+    options = ["--quiet", "--no-compile", "-c", str(ROOT / "constraints.txt")]
+    install = [str(tools / "bin" / "pip"), "install", *options, "build"]
+    subprocess.run(install, check=True, env=SURROUNDINGS)
     copy = folder / "source"
     shutil.copytree(
         SOURCE, copy / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
     )
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
-    command = [sys.executable, "-m", "build", "--outdir", str(folder), str(copy)]
+    command = [str(tools / "bin" / "python"), "-m", "build", "--outdir", str(folder), str(copy)]
     subprocess.run(command, check=True, env=SURROUNDINGS, stdout=subprocess.DEVNULL)
     (sdist,), (wheel,) = folder.glob("cfopt-*.tar.gz"), folder.glob("cfopt-*.whl")
     return sdist, wheel

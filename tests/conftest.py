@@ -36,10 +36,9 @@ def knapsack() -> cfopt.Pipeline:
 
 #: Files that share a server, or what its workers load: each line is run by one process.
 _TOGETHER = (
-    ("web/test_explorer", "web/test_explorer_wishes"),
     (
-        *("web/test_explorer_searches", "web/test_explorer_drawing", "web/test_explorer_scenes"),
-        "web/test_web_terms",
+        *("web/test_explorer", "web/test_explorer_drawing", "web/test_explorer_searches"),
+        *("web/test_explorer_wishes", "web/test_explorer_scenes", "web/test_web_terms"),
     ),
     (
         *("web/test_web_workers", "web/test_web", "web/test_web_guard", "web/test_web_input"),
@@ -50,8 +49,10 @@ _TOGETHER = (
 #: What takes longest comes first, so that at the end no process is left alone with it: these
 #: groups, and then these files and folders.
 _LONGEST = (
-    *("web", "trees", "search", "exact/test_exact", "app", "core", "gallery", "problems", "fleet"),
-    *("extensions", "exact", "models", "latent", "paper"),
+    *("web", "exact/test_relu", "trees/test_tree_cells", "latent/test_latent", "core/test_house"),
+    *("search/test_derivative_free", "exact/test_exact", "search/test_sequential", "app/test_app"),
+    *("core/test_explain", "fleet", "search", "exact", "core", "report", "app", "gallery", "paper"),
+    *("trees", "problems", "adapters", "latent"),
 )
 
 

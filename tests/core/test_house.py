@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +21,8 @@ import cfopt
 from cfopt.app import demo
 from cfopt.app.config import read_config
 from cfopt.app.job import load
+from cfopt.generative import Anchored
+from cfopt.models.terrain import TerrainModels
 from cfopt.running import heartbeat
 
 ROOT = Path(__file__).parents[2]
@@ -195,10 +198,20 @@ def test_global_state_is_left_alone(grid: cfopt.Pipeline) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("codes", ["few codes", pytest.param("as shipped", marks=pytest.mark.long)])
 def test_the_demonstration_writes_its_pictures_and_summary_and_is_not_silent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codes: str
 ) -> None:
     from rich.console import Console
+
+    load_terrain = demo.load_terrain
+
+    def with_few_codes(maps: int) -> TerrainModels:
+        models = load_terrain(maps)
+        return replace(models, generative=Anchored(models.cost_aware_vae).eval())
+
+    if codes == "few codes":  # which are searched in a fraction of the time
+        monkeypatch.setattr(demo, "load_terrain", with_few_codes)
 
     explain, threads, before = cfopt.explain, [], torch.get_num_threads()
 

@@ -148,22 +148,37 @@ def test_a_server_without_its_packages_says_how_to_install_them() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("package", "extra", "use"),
-    [
-        ("matplotlib", "plots", "import cfopt.plots"),
-        ("jinja2", "report", "import cfopt.report"),
-        ("rich", "cli", "import cfopt.generative as g\ng.ProgressBar('a model', 3)"),
-        ("pyarrow", "cli", "from cfopt.datasets import flights\nflights.load()"),
-        ("pyarrow", "cli", "import cfopt\ncfopt.fleet.explain_dataset"),
-        ("scikit-learn", "sklearn", "from cfopt.datasets import flights\nflights.forest()"),
-    ],
+#: What needs a package: the package, its extra, and the use.
+_USES = (
+    ("matplotlib", "plots", "import cfopt.plots"),
+    ("jinja2", "report", "import cfopt.report"),
+    ("rich", "cli", "import cfopt.generative as g\ng.ProgressBar('a model', 3)"),
+    ("pyarrow", "cli", "from cfopt.datasets import flights\nflights.load()"),
+    ("pyarrow", "cli", "import cfopt\ncfopt.fleet.explain_dataset"),
+    ("scikit-learn", "sklearn", "from cfopt.datasets import flights\nflights.forest()"),
 )
-def test_a_missing_package_is_named_with_the_extra_that_brings_it(
-    package: str, extra: str, use: str
-) -> None:
-    done = _without((package,), use)
-    assert done.stderr.splitlines()[-1].endswith(
-        f" needs {package}, which is not installed. Install it with: pip install 'cfopt[{extra}]'"
+
+
+def test_a_missing_package_is_named_with_the_extra_that_brings_it() -> None:
+    """Each use in a process of its own, which has torch: that is what takes long to load."""
+    cases = [(MODULES.get(package, package), use) for package, _, use in _USES]
+    done = _without(
+        (),
+        "import os, torch\n"
+        f"for name, use in {cases!r}:\n"
+        "    if not (child := os.fork()):\n"
+        "        assert name not in sys.modules\n"
+        "        sys.modules[name] = None\n"
+        "        try: exec(use, {})\n"
+        "        except Exception as error: print(type(error).__name__, error, flush=True)\n"
+        "        os._exit(0)\n"
+        "    os.waitpid(child, 0)\n",
     )
-    assert "MissingExtraError" in done.stderr
+    said = done.stdout.splitlines()
+    assert len(said) == len(_USES), done.stderr
+    for (package, extra, _), line in zip(_USES, said, strict=True):
+        assert line.startswith("MissingExtraError ")
+        assert line.endswith(
+            f" needs {package}, which is not installed. Install it with: pip install "
+            f"'cfopt[{extra}]'"
+        )

@@ -211,7 +211,7 @@ def test_predicted_costs_that_vanish_beside_fixed_ones_are_answered(kind, dtype)
     # An extra pays as soon as it costs nothing: the nearest answers have predicted costs of 0.
     rng = np.random.default_rng(1)
     unanswered, possible = [], 0
-    for trial in range(120):
+    for trial in range(60):
         problem, fixed, options = _fixed_costs(rng)
         extras, features = problem.num_costs, int(rng.integers(1, 4))
         layer = torch.nn.Linear(features, extras).to(dtype)
@@ -237,8 +237,8 @@ def test_predicted_costs_that_vanish_beside_fixed_ones_are_answered(kind, dtype)
             unanswered.append(f"{trial}: {e.message[0]}")
         elif e.loss[0].item() > best * (1 + part) + 1e-6:
             unanswered.append(f"{trial}: answered at {e.loss[0]:.6g} instead of {best:.6g}")
-    assert possible > 100
-    assert not unanswered, f"{len(unanswered)} of 120, as {unanswered[0]}"
+    assert possible > 50
+    assert not unanswered, f"{len(unanswered)} of 60, as {unanswered[0]}"
 
 
 def _nearest(g: Array, h: Array) -> float:

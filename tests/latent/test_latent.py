@@ -362,7 +362,7 @@ def test_l1_is_served_among_codes(curved):
         z0 = Squash(6).encode(X0)
         near = (e.x - X0) if isinstance(proximity, cfopt.L1) else (e.z - z0)
         assert torch.allclose(e.loss[rows], near.abs().sum(1)[rows])
-        search = MDMM(max_steps=1500)
+        search = MDMM(max_steps=600)
         slow = cfopt.explain(
             X0, curved, criterion, generative=Squash(6), proximity=proximity, search=search
         )

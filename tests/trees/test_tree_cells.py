@@ -358,7 +358,7 @@ def test_the_plain_check_proves_what_the_compiled_one_proves(kind: str, near: An
         )
     model: Any = RandomForestRegressor(6, max_depth=4, random_state=0)
     if kind == "a tree for each cost":
-        model = xgboost.XGBRegressor(n_estimators=3, max_depth=3, n_jobs=1)
+        model = xgboost.XGBRegressor(n_estimators=2, max_depth=2, n_jobs=1)
     pipeline = cfopt.Pipeline(TreePredictor(read_ensemble(model.fit(x, y))), GRID)
     contexts = torch.from_numpy(x[x[:, 0] > -1])
     decided = pipeline.decide(contexts)
@@ -472,24 +472,24 @@ def test_a_row_that_takes_long_reports_and_ends_when_nobody_waits_any_more(
     assert ended.is_set()
 
 
-@pytest.mark.parametrize("limit", [60.0, 1e-9])
-def test_certify_proves_what_another_search_found_behind_trees(limit: float) -> None:
+def test_certify_proves_what_another_search_found_behind_trees() -> None:
     model, x = _forest(seed=16)
     pipeline = cfopt.Pipeline(model, GRID)
     wanted = cfopt.Absolute(pipeline.decide(x)[40:44])
     exact = cfopt.explain(x[:4], pipeline, wanted)
     first = cfopt.search.DerivativeFree()
     found = cfopt.explain(x[:4], pipeline, wanted, search=first, reference=x)
-    search = cfopt.Certify(first, seconds=limit)
-    e = cfopt.explain(x[:4], pipeline, wanted, search=search, reference=x)
     assert exact.optimal.all()
-    assert e.valid.all()
-    assert (e.loss <= found.loss * (1 + 1e-9)).all()
-    assert (e.bound <= exact.loss * (1 + 1e-9)).all()
-    if limit > 1:
-        assert e.optimal.all()
-        np.testing.assert_allclose(e.loss, exact.loss, rtol=1e-9)
-        assert any("then cells of trees" in method for method in e.method)
+    for limit in (60.0, 1e-9):
+        search = cfopt.Certify(first, seconds=limit)
+        e = cfopt.explain(x[:4], pipeline, wanted, search=search, reference=x)
+        assert e.valid.all()
+        assert (e.loss <= found.loss * (1 + 1e-9)).all()
+        assert (e.bound <= exact.loss * (1 + 1e-9)).all()
+        if limit > 1:
+            assert e.optimal.all()
+            np.testing.assert_allclose(e.loss, exact.loss, rtol=1e-9)
+            assert any("then cells of trees" in method for method in e.method)
     again = cfopt.explain(x[:4], pipeline, wanted, search=cfopt.Certify())
     assert again.optimal.all()
     assert not any("then" in method for method in again.method)

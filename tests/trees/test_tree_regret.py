@@ -51,7 +51,7 @@ def _both_signs() -> tuple[Any, np.ndarray]:
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "forest": (lambda: _forest(seed=0), {}),
     "forest, large regret": (lambda: _forest(seed=4), {"epsilon": 0.5}),
-    "one target a tree": (_boosted, {"rows": 2}),
+    "one target a tree": (_boosted, {"rows": 1}),
     "maximising": (lambda: _forest(n=6, seed=6), {"problem": SACK, "epsilon": 0.3}),
     "prices of both signs": (_both_signs, {"problem": SACK, "epsilon": 0.3}),
     "taxicab": (lambda: _forest(seed=2), {"proximity": cfopt.L1()}),

@@ -128,6 +128,13 @@ def test_the_keyboard_alone_leads_from_the_start_to_an_answer(
     visit: Callable[..., Visit],
 ) -> None:
     here = visit()
+    # How long the search takes is not what this is about.
+    here.page.route(
+        "**/api/explain",
+        lambda route: route.continue_(
+            post_data=json.dumps(route.request.post_data_json | {"time_limit": 1.0})
+        ),
+    )
     page = here.open()
     keys = page.keyboard
     _tab_to(page, "surface")
@@ -146,7 +153,7 @@ def test_the_keyboard_alone_leads_from_the_start_to_an_answer(
     keys.press("ArrowDown")
     _tab_to(page, "primary")
     keys.press("Enter")
-    assert here.answer().startswith(("Valid.", "Already valid."))
+    assert here.answer().startswith(("Valid.", "Already valid.", "Best effort."))
     # Whoever listens is taken to the answer.
     assert page.evaluate("document.activeElement.id") == "result-title"
 

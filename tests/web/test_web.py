@@ -300,7 +300,7 @@ def test_an_impossible_wish_is_proved_to_be_so(client: Client) -> None:
 
 
 def test_maps_are_explained_naively_and_plausibly(client: Client) -> None:
-    path = client.get("/api/pipelines/terrain/contexts/21").json()["path"]
+    path = [[k, k] for k in range(12)]  # nearly as good as the best
     question = {"kind": "relative", "alternative": {"path": path}}
     started = client.start(**MAP, question=question, plausible=True)
     events = client.events(started)

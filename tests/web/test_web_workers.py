@@ -410,7 +410,7 @@ def test_all_processes_end_with_the_server_however_it_ends(
                 _send(server, sent)
                 with suppress(httpx.TransportError):
                     list(lines)
-        server.wait(60)
+        server.wait(300)
         client.until(lambda: not any(map(_lives, family)))
         assert server.stderr is not None
         assert server.stderr.read() == ""
@@ -425,7 +425,7 @@ def test_the_command_ends_quietly_while_it_loads() -> None:
                 assert client.health()["status"] == "loading"
                 family = _family(server.pid)
                 _send(server, sent)
-            server.wait(60)
+            server.wait(300)
             client.until(lambda f=family: not any(map(_lives, f)))
             assert server.stderr is not None
             assert server.stderr.read() == ""

@@ -148,8 +148,8 @@ class Output(Table):
     Arguments:
         folder: where everything is written; "results" beside the configuration by default.
         pictures: how many rows are drawn at most.
-        measures: of how many answers at most the report has the measures that need further solves:
-            changes that were not needed, noise, known contexts that explain as well.
+        measures: for how many answers at most the report has the measures that need further
+            solves: changes that were not needed, noise, known contexts that explain as well.
     """
 
     folder: File | None = None

@@ -59,7 +59,7 @@ class RegretBounds:
     Arguments:
         model, row: the row.
         solver: held while the solver is asked, if rows may run at once.
-        rivals: of a wish, decisions that its plans must not be worse than, `(K, m)`.
+        rivals: for a wish, decisions that its plans must not be worse than, `(K, m)`.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ class RegretProof(Certificate[TreeTask]):
     Arguments:
         boxes: the tree; the reason of a box that is refuted is the number of an inequality.
         claim: the least loss of any explanation that they are said to prove.
-        rivals: of a wish, decisions that no plan which grants it beats in these boxes, `(K, m)`.
+        rivals: for a wish, decisions that no plan which grants it beats in these boxes, `(K, m)`.
     """
 
     boxes: BoxTree

@@ -54,7 +54,7 @@ class Step:
 
     Arguments:
         scenario: the scenario.
-        number: that of the decision.
+        number: the number of the decision.
     """
 
     scenario: Scenario

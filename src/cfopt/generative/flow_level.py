@@ -24,7 +24,7 @@ class Level(nn.Module):
     image.
 
     Arguments:
-        shape: of the details, channels first, or `(m,)` where they lie in no grid.
+        shape: the shape of the details, channels first, or `(m,)` where they lie in no grid.
         coarser: the channels of the coarser image, 0 if there is none.
         layers: how many couplings.
         width: the width of their hidden layers.
@@ -92,7 +92,7 @@ class Coupling(nn.Module):
 
     Arguments:
         mask: 1 for entries that stay as they are, 0 for the others, `(m,)`.
-        shape: in which entries lie.
+        shape: the shape in which entries lie.
         coarser: the channels of the coarser image, which the network sees, too.
         width: the width of the network's hidden layers.
     """
@@ -149,7 +149,7 @@ class Place(nn.Module):
     """Adds to feature maps what was learned for each position.
 
     Arguments:
-        channels: of the feature maps.
+        channels: how many feature maps there are.
         cells: their rows and columns.
     """
 

@@ -34,7 +34,7 @@ class LocalOutlier(Plausibility):
     which `explain(reference=...)` gives.
 
     Arguments:
-        percentile: of the factors of known contexts; what exceeds it is no answer.
+        percentile: the percentile of the factors of known contexts that answers may not exceed.
         neighbours: k; all but one of the known contexts if these are fewer.
     """
 
@@ -137,7 +137,7 @@ class Surroundings:
         return found
 
     def fault(self, factor: float) -> str:
-        """Why a context of such a factor is no answer; "" if it may be one."""
+        """Why a context of such a factor is not an answer; "" if it may be one."""
         if factor <= (1 + _ROUNDING) * self.limit:
             return ""
         return (

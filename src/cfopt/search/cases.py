@@ -27,8 +27,8 @@ _WORTH_A_CUT = 1e-10
 SETTLED = 2e-7
 #: How far beyond the best context known cases are looked at, as a fraction of its distance.
 _BEYOND = 1e-9
-#: How often a case is relaxed at most before it is divided, and the part of its gap that must be
-#: closed for another time.
+#: How often a case is relaxed at most before it is divided, and the fraction of its gap that must
+#: be closed for another time.
 _ROUNDS, _WORTHWHILE = 4, 0.03
 
 

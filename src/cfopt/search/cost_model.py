@@ -20,12 +20,12 @@ from cfopt.search.landscape import Landscape
 _EXACT: tuple[Search, ...] = (ClosedForm(), CuttingPlane(100), Enumeration())
 #: How many points a model is fitted to at most, for each feature.
 _KEPT = 4
-#: The part of the way to the model's answer, and how far beyond it as seen from home.
+#: The fractions of the way to the model's answer, and how far beyond it as seen from home.
 _TOWARDS, _BEYOND = (1.0, 0.7, 0.4, 0.2, 0.1), (1.003, 1.01, 1.03, 1.1, 1.25)
 #: The lengths of the steps by which slopes are measured, as fractions of the mean change.
 _REACH = (1.0, 0.3, 0.1, 0.03)
-#: The part of the budget that slopes in all features may cost.
-_DEAREST = 0.15
+#: The fraction of the budget that slopes in all features may cost.
+_MOST_FOR_SLOPES = 0.15
 #: How little weight keeps slopes that nothing is known of at 0.
 _RIDGE = 1e-9
 #: What a round must leave at most of the loss to count.
@@ -74,7 +74,7 @@ class CostModels:
             part: the fraction of the budget that may be used.
         """
         land, running = self._land, torch.arange(len(climbers), device=climbers.rows.device)
-        if not len(climbers) or land.blocks > _DEAREST * land.budget:
+        if not len(climbers) or land.blocks > _MOST_FOR_SLOPES * land.budget:
             return
         search = self.search(land.task[climbers.rows[:1]])
         if search is None:

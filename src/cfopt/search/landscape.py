@@ -85,9 +85,9 @@ class Landscape:
         held = int((used < 0).any())
         return numbers - held, len(used) - held
 
-    def affords(self, rows: Tensor, part: float = 1.0) -> Tensor:
-        """Which rows have not used up a part of the budget, and have time left: `(R,) -> (R,)`."""
-        return (self.evaluations[rows] < part * self.budget) & (not self.task.late)
+    def affords(self, rows: Tensor, fraction: float = 1.0) -> Tensor:
+        """Which rows have not used up a fraction of the budget, and have time: `(R,) -> (R,)`."""
+        return (self.evaluations[rows] < fraction * self.budget) & (not self.task.late)
 
     def repair(self, rows: Tensor, points: Tensor) -> Tensor:
         """The points moved into what their rows allow, as far as that is easy: `(K, p)` twice."""

@@ -26,7 +26,7 @@ _OTHERS = ["http://evil.example", "null", "http://[", "http://127.0.0.1:1"]
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    with serving(Source(), Limits(unheard_seconds=1.0)) as client:
+    with serving(Source(), Limits(unheard_seconds=3.0)) as client:
         yield client
 
 

@@ -50,6 +50,8 @@ def are_all(rows: Tensor, count: int) -> bool:
         return False
     if rows.dtype == torch.bool:
         return bool(rows.all())
+    if count == 1:
+        return True  # there is no other row
     return bool((rows == torch.arange(count, device=rows.device)).all())
 
 

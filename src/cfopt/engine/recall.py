@@ -1,6 +1,8 @@
-"""What verification has solved, so that no context is solved twice."""
+"""What was solved and read off before, so that neither is done twice for one explanation."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,9 +18,14 @@ class Recall:
     The factual contexts are solved to learn the decisions and again to see whether they already
     explain; what a search found is verified between searches and at the end. The same prices have
     the same answer, so the second time it is looked up.
+
+    Attributes:
+        maps: what has been read off affine predictors, beside each predictor itself, which is kept
+            so that no other object can take its identity.
     """
 
     def __init__(self) -> None:
+        self.maps: dict[Any, tuple[Any, Any]] = {}
         self._known: dict[bytes, tuple[Array, float, str]] = {}
 
     def keep(self, prices: Tensor, solved: Solved) -> None:

@@ -30,6 +30,26 @@ class CriterionValue(NamedTuple):
     holds: Tensor
 
 
+class Terms(NamedTuple):
+    """The sum that a criterion bounds, and how exactly it is known.
+
+    Arguments:
+        direction: d, `(B, m)`.
+        h: `<prices, d>`, `(B,)`.
+        size: `sum_j |price_j d_j|`, `(B,)`.
+        rounding: what h may be off because prices are rounded, `(B,)`.
+    """
+
+    direction: Tensor
+    h: Tensor
+    size: Tensor
+    rounding: Tensor
+
+    def hold(self, tolerance: float) -> Tensor:
+        """Whether h exceeds 0 by no more than rounding and a fraction of its terms: `(B,)`."""
+        return self.h <= tolerance * self.size + self.rounding
+
+
 @dataclass(frozen=True, eq=False)
 class Rules(Batch):
     """When prices count as an explanation, whatever contexts they belong to.
@@ -186,17 +206,23 @@ class Rules(Batch):
         """
         if self.wish is not None:
             return self.at(prices).judge(prices, rival, tolerance, shortfall)
-        direction = self.direction(prices, rival)
-        terms = prices * direction
-        h, size = terms.sum(1), terms.abs().sum(1)
-        rounding = self.rounding * self._largest(prices) * direction.abs().sum(1)
-        holds = h <= tolerance * size + rounding
+        terms = self.terms(prices, rival)
+        holds = terms.hold(tolerance)
         if shortfall is not None:
             against = [-multiple for multiple in self.criterion.multiples.get(Quantifier.EVERY, ())]
-            worst = h + max(against, default=0.0) * shortfall.to(h)
+            worst = terms.h + max(against, default=0.0) * shortfall.to(terms.h)
             own = (prices * self.pivot).abs().sum(1)
-            holds &= worst <= tolerance * size.maximum(own) + rounding
-        return CriterionValue(direction, h, holds)
+            holds &= worst <= tolerance * terms.size.maximum(own) + terms.rounding
+        return CriterionValue(terms.direction, terms.h, holds)
+
+    def terms(self, prices: Tensor, rival: Tensor) -> Terms:
+        """What the criterion compares, to be judged by several tolerances: `(B, m), (B, m)`."""
+        if self.wish is not None:
+            return self.at(prices).terms(prices, rival)
+        direction = self.direction(prices, rival)
+        each = prices * direction
+        rounding = self.rounding * self._largest(prices) * direction.abs().sum(1)
+        return Terms(direction, each.sum(1), each.abs().sum(1), rounding)
 
     def beats(
         self, prices: Tensor, left: Tensor, right: Tensor, blur: Tensor | float = 0.0
@@ -206,10 +232,11 @@ class Rules(Batch):
         Three times `(B, m) -> (B,)`. Where only columns differ whose prices are 0 but for rounding,
         neither is better.
         """
-        terms = prices * (left - right)
-        rounding = ROUNDING * self._largest(prices) * (left - right).abs().sum(1)
+        difference = left - right
+        terms = prices * difference
+        rounding = ROUNDING * self._largest(prices) * difference.abs().sum(1)
         better = terms.sum(1) < -TOLERANCE * terms.abs().sum(1) - rounding - blur
-        return better & ~same_decision(left, right)
+        return better & ~same_decision(left, right) if better.any() else better
 
     def ties(self, prices: Tensor, optimum: Tensor) -> Tensor:
         """Whether a valid row is valid by equality only: `(B, m), (B, m) -> (B,)`."""

@@ -107,8 +107,14 @@ class AffineMap:
         By unit vectors, where the predictor or a copy of it computes in float64; else by its
         Jacobian, whose entries do not suffer from a large bias.
         """
-        double = _in_double(task)
-        found = cls._by_probes(task, double) if double is not None else cls._by_jacobian(task)
+        known = {} if task.recall is None else task.recall.maps
+        key = (id(task.predictor), task.space.origin.dtype, task.space.origin.shape[1:])
+        if key not in known:
+            double = _in_double(task)
+            found = cls._by_probes(task, double) if double is not None else cls._by_jacobian(task)
+            found.weight.flags.writeable = found.bias.flags.writeable = False  # they are shared
+            known[key] = task.predictor, found
+        found = known[key][1]
         found._check(task)
         return found
 

@@ -88,11 +88,14 @@ def _judged(task: Task, x: Tensor, costs: Tensor) -> Verdict:
     solved = rules.snapped(solved)
     judged = rules.judge(prices, rival.decisions, shortfall=rival.shortfall)
     failures = _doubtful(rules, prices, solved) | rival.failures
-    # Two decisions can be compared without a solve, if their prices are numbers.
-    numbers = prices.abs().sum(1).isfinite().tolist()
-    failures |= {
-        row: why for row, why in solved.failures.items() if host.calls_solver or not numbers[row]
-    }
+    if solved.failures:
+        # Two decisions can be compared without a solve, if their prices are numbers.
+        numbers = prices.abs().sum(1).isfinite().tolist()
+        failures |= {
+            row: why
+            for row, why in solved.failures.items()
+            if host.calls_solver or not numbers[row]
+        }
     if rival.shortfall is not None:
         seeming = rules.judge(prices, rival.decisions).holds & ~judged.holds
         for row in seeming.nonzero().flatten().tolist():
@@ -221,12 +224,13 @@ def _doubtful(rules: Rules, prices: Tensor, solved: Solved) -> dict[int, str]:
     if not rules.calls_solver:
         return {}
     doubts = rules.problem.audit(solved.decisions.numpy())
-    # To within its tolerance a decision is the same, and may be better or worse by as much.
-    blur = FEASIBILITY_TOLERANCE * (prices.abs() * solved.decisions.abs().clamp(min=1)).sum(1)
-    if solved.shortfall is not None:
-        blur = blur.maximum(solved.shortfall)
-    if rules.problem.binary:
-        blur = torch.zeros_like(blur)
+    blur: Tensor | float = 0.0
+    if not rules.problem.binary:
+        # To within its tolerance a decision is the same, and may be better or worse by as much.
+        sizes = prices.abs() * solved.decisions.abs().clamp(min=1)
+        blur = FEASIBILITY_TOLERANCE * sizes.sum(1)
+        if solved.shortfall is not None:
+            blur = blur.maximum(solved.shortfall)
     for decision in (rules.factual, rules.pivot):
         beaten = rules.beats(prices, decision, solved.decisions, blur)
         doubts |= dict.fromkeys(

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from cfopt._typing import Array
 from cfopt.engine.encoding import encode
 from cfopt.engine.progress import Points, Progress
+from cfopt.engine.recall import Recall
 from cfopt.engine.task import Task
 from cfopt.errors import CfoptError
 from cfopt.exact.affine_task import AffineTask
@@ -202,7 +203,7 @@ def answer(
         if surroundings is not None:
             e = with_likeness(e, surroundings)
     pipeline.problem.remember(outcomes.decisions.numpy())
-    e = _with_radii(e, pipeline)
+    e = _with_radii(e, pipeline, task.recall)
     if question.prices is None:
         return e
     return replace(e, prices=_prices(e, pipeline.problem, question.prices))
@@ -227,10 +228,10 @@ def _seconds_to_compile(pipeline: Pipeline, question: Question) -> float:
     return time.monotonic() - start
 
 
-def _with_radii(e: Explanation, pipeline: Pipeline) -> Explanation:
+def _with_radii(e: Explanation, pipeline: Pipeline, recall: Recall | None) -> Explanation:
     """With how far each option may be off, if that is quick; else it is measured when asked for."""
     every = e.every_option()
-    found, before = quick_radii(every, pipeline), 0
+    found, before = quick_radii(every, pipeline, recall), 0
     if e.options is None:
         return replace(e, radii=found, pipeline=pipeline)
     options, first = [], []

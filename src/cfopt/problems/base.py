@@ -15,7 +15,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from cfopt._typing import Array
+from cfopt._typing import Array, Indices
 from cfopt.errors import InputError, SolverError
 from cfopt.problems.conditions import Conditions
 from cfopt.problems.decision_space import DecisionSpace
@@ -54,6 +54,11 @@ class Solved:
 def same_decision(left: Tensor, right: Tensor) -> Tensor:
     """Whether decisions agree up to the solvers' tolerance: `(B, m), (B, m) -> (B,)`."""
     return ((left - right).abs() <= FEASIBILITY_TOLERANCE * right.abs().clamp(min=1)).all(1)
+
+
+def _each(rows: Indices | None, count: int) -> list[Indices]:
+    """Rows one by one, each as a batch of its own; None stands for all of so many."""
+    return list((np.arange(count) if rows is None else rows)[:, None])
 
 
 class Problem(DecisionSpace, ABC):
@@ -123,6 +128,8 @@ class Problem(DecisionSpace, ABC):
         bound of its own says it here.
         """
         decisions = self.optimise(prices)
+        if self.tolerance == 0:
+            return decisions, np.zeros(len(prices))
         return decisions, self.tolerance * np.abs((prices * decisions).sum(axis=1))
 
     @abstractmethod
@@ -203,25 +210,37 @@ class Problem(DecisionSpace, ABC):
     def attempt(self, prices: Tensor) -> Solved:
         """Optimise whatever rows can be; a row that cannot fails alone: `(B, m) -> Solved`."""
         host = prices.detach().to("cpu", torch.float64).numpy()
+        decisions, shortfall = np.full(host.shape, np.nan), np.zeros(len(host))
+        failures: dict[int, str] = {}
         # A sum that overflows would do so inside the solver, too.
         with np.errstate(over="ignore"):
-            finite = np.isfinite(np.abs(host).sum(axis=1))
-        decisions, shortfall = np.full(host.shape, np.nan), np.zeros(len(host))
-        failures = {int(row): "its costs are not finite" for row in np.flatnonzero(~finite)}
-        rest = np.flatnonzero(finite)
-        batches = list(rest[:, None]) if self.rowwise or not len(rest) else [rest]
+            sizes = np.abs(host)
+            if np.isfinite(sizes.sum()):
+                rest = None  # no row is left out
+            else:
+                finite = np.isfinite(sizes.sum(axis=1))
+                rest = np.flatnonzero(finite)
+                failures = {int(row): "its costs are not finite" for row in np.flatnonzero(~finite)}
+        batches: list[Indices | None] = [rest]
+        if self.rowwise or not len(host if rest is None else rest):
+            batches = [*_each(rest, len(host))]
         while batches:
             rows = batches.pop(0)
             if self.deadline < math.inf and time.monotonic() > self.deadline:
-                failures |= dict.fromkeys(rows.tolist(), TIME_IS_UP)
+                late = range(len(host)) if rows is None else rows.tolist()
+                failures |= dict.fromkeys(late, TIME_IS_UP)
                 continue
             try:
-                decisions[rows], shortfall[rows] = self.optimise_within(host[rows])
-            except SolverError as error:
-                if len(rows) > 1:
-                    batches = list(rows[:, None])  # each alone, to learn which ones are to blame
+                if rows is None:
+                    decisions[:], shortfall[:] = self.optimise_within(host.copy())
                 else:
-                    failures[int(rows[0])] = str(error)
+                    decisions[rows], shortfall[rows] = self.optimise_within(host[rows])
+            except SolverError as error:
+                alone = _each(rows, len(host))
+                if len(alone) > 1:
+                    batches = [*alone]  # to learn which ones are to blame
+                else:
+                    failures[int(alone[0][0])] = str(error)
         known = torch.from_numpy(shortfall).to(prices.device) if shortfall.any() else None
         return Solved(torch.from_numpy(decisions).to(prices.device, prices.dtype), failures, known)
 

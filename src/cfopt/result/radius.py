@@ -11,6 +11,7 @@ from torch import Tensor
 from cfopt._batch import where_rows
 from cfopt._typing import Array
 from cfopt.engine.attack import attack
+from cfopt.engine.recall import Recall
 from cfopt.engine.rules import TOLERANCE, Rules
 from cfopt.engine.space import Space
 from cfopt.engine.task import Task
@@ -50,14 +51,19 @@ def radii(e: Explanation, pipeline: Pipeline) -> Radii:
             "The radius needs the predictor that was explained, which predicts other costs by now. "
             "Explain again."
         )
-    return _measured(e, pipeline, all_costs=True) or _nothing(e)
+    return _measured(e, pipeline, True) or _nothing(e)
 
 
-def quick_radii(e: Explanation, pipeline: Pipeline) -> Radii | None:
-    """The same where it takes few solves for all rows together: behind affine predictors."""
+def quick_radii(e: Explanation, pipeline: Pipeline, recall: Recall | None = None) -> Radii | None:
+    """The same where it takes few solves for all rows together: behind affine predictors.
+
+    Arguments:
+        e, pipeline: as for `radii`.
+        recall: what the explanation has read off the predictor already, if it is at hand.
+    """
     if e.valid.any() and not is_affine(pipeline.predictor):
         return None
-    return _measured(e, pipeline, all_costs=False)
+    return _measured(e, pipeline, False, recall)
 
 
 def _nothing(e: Explanation) -> Radii:
@@ -65,12 +71,15 @@ def _nothing(e: Explanation) -> Radii:
     return Radii(unknown, (str(RadiusKind.UNKNOWN),) * len(e))
 
 
-def _measured(e: Explanation, pipeline: Pipeline, all_costs: bool) -> Radii | None:
+def _measured(
+    e: Explanation, pipeline: Pipeline, all_costs: bool, recall: Recall | None = None
+) -> Radii | None:
     rows = e.valid.nonzero().flatten().cpu()
     if not len(rows):
         return _nothing(e)
     with torch.inference_mode(False), pipeline.eval_mode():
-        found = _of_rows(e[rows], pipeline, all_costs)
+        part = e if len(rows) == len(e) else e[rows]
+        found = _of_rows(part, pipeline, all_costs, recall)
     if found is None:
         return None
     length = torch.full((len(e),), torch.nan, dtype=torch.float64)
@@ -82,7 +91,7 @@ def _measured(e: Explanation, pipeline: Pipeline, all_costs: bool) -> Radii | No
 
 
 def _of_rows(
-    part: Explanation, pipeline: Pipeline, all_costs: bool
+    part: Explanation, pipeline: Pipeline, all_costs: bool, recall: Recall | None
 ) -> list[tuple[float, RadiusKind]] | None:
     """Of rows that are all valid; None where that is not quick, and is to be."""
     problem = pipeline.problem
@@ -90,7 +99,8 @@ def _of_rows(
     rules = Rules(problem, part.factual, part.criterion, 0.0, size, None, part.x.dtype)
     units = Ball(1.0).units(part.features, part.x[0].numel())
     variation = Variation(OffBy(1.0, L2(), units))
-    task = Task(rules, Space(part.x, L2()), pipeline.predictor, variation=variation)
+    space = Space(part.x, L2())
+    task = Task(rules, space, pipeline.predictor, recall=recall, variation=variation)
     wish = rules.wish is not None
     about = replace(task, rules=rules.about(part.wanted)) if wish else task
     if not AffineTask.refusal(about):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import ClassVar
 
 from torch import Tensor
@@ -108,7 +109,8 @@ class Auto(Search):
             self.unlisted_wishes,
             self.trees,
         )
-        chosen = [search for search in exact if not among_codes and not search.refusal(task)][:1]
+        serving = (search for search in exact if not among_codes and not search.refusal(task))
+        chosen = list(islice(serving, 1))
         if task.variation is not None:
             robust: Search = self._in_scenarios(task)
             return Fallback((*chosen, robust if task.rules.wish is None else OnePlan(self, robust)))

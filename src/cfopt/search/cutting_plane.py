@@ -194,9 +194,11 @@ class _Run:
             return worst.rival, worst.holds(_WORTH_A_CUT), worst.holds(TOLERANCE / 2)
         self.solves[rows] += int(rules.calls_solver)
         rival = rules.rival(prices[0])
-        holds = rules.judge(prices[0], rival.decisions, _WORTH_A_CUT).holds
+        terms = rules.terms(prices[0], rival.decisions)
+        if rival.shortfall is None:
+            return rival, terms.hold(_WORTH_A_CUT), terms.hold(TOLERANCE / 2)
         good = rules.judge(prices[0], rival.decisions, TOLERANCE / 2, rival.shortfall).holds
-        return rival, holds, good
+        return rival, terms.hold(_WORTH_A_CUT), good
 
     def _judge(self, base: Rules, rows: list[int], ended: dict[int, str], found: set[int]) -> None:
         rules = base[torch.tensor(rows)]

@@ -146,13 +146,14 @@ class _Run:
         with torch.enable_grad():  # whatever mode the caller is in
             x = task.space.context(point)
             prices = task.prices(x)
-        values = prices.detach()
+        values, at = prices.detach(), point.detach()
+        context = at if x is point else x.detach()
         rival = task.rules.rival(values)
         # Half of what verification grants, to leave room for the rounding of float32.
         direction, h, holds = task.rules.judge(values, rival.decisions, TOLERANCE / 2)
-        pull = task.space.pull(point.detach(), x.detach())
+        pull = task.space.pull(at, context)
         loss = pull.loss
-        self._remember(*self._candidate(point.detach(), x.detach(), h, holds, loss))
+        self._remember(*self._candidate(at, context, h, holds, loss))
 
         if k == 1:
             slack = (-h).clamp(min=0).sqrt()
@@ -167,7 +168,7 @@ class _Run:
             push = self.pressure + settings.damping * strange
             slope = slope + push.view(-1, *[1] * (way.ndim - 1)) * way
             self.pressure = torch.add(self.pressure, strange, alpha=settings.step)
-        self.x = torch.sub(point.detach(), slope, alpha=settings.step)
+        self.x = torch.sub(at, slope, alpha=settings.step)
         if task.space.domain is not None and task.space.latent is None:
             self.x = project(task.space.domain, self.x)
         self.multiplier = torch.add(self.multiplier, g, alpha=settings.step)
@@ -191,11 +192,11 @@ class _Run:
 
     def _remember(self, x: Tensor, h: Tensor, holds: Tensor, loss: Tensor) -> None:
         """Keep the best point, and count the steps that do not improve."""
-        found = self.best.found
+        every = self.settings.counting is Counting.ALL_STEPS
+        counted = self.best.found if every else holds
         self.best.update(None, x, loss, h, holds)
         improves = holds & (loss < self.settings.improvement * self.last_improvement)
         self.last_improvement = torch.where(improves, loss, self.last_improvement)
-        counted = holds if self.settings.counting is Counting.VALID_STEPS else found
         self.idle = (self.idle + counted).masked_fill_(improves, 0)
 
     def _finish(self, k: int, h: Tensor, failures: dict[int, str], late: bool) -> Points | None:

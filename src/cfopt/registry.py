@@ -50,6 +50,11 @@ class Registry:
         installed = [point.name for point in entry_points(group=self.group)]
         return list(dict.fromkeys([*self._own(), *installed]))
 
+    def __contains__(self, name: str) -> bool:
+        """Whether this is a name, in its own case."""
+        # Installed packages are looked through only for what is not here: that takes a while.
+        return name in self._own() or name in self.names()
+
     def _own(self) -> list[str]:
         """The names of all that has entered itself, with that of cfopt."""
         home = import_module(self._home)
@@ -59,7 +64,6 @@ class Registry:
 
     def find(self, name: str) -> Any:
         """What has this name; InputError, with the nearest one, if nothing does."""
-        # Installed packages are looked through only for what is not here: that takes a while.
         found = _same(name, self._own()) or _same(name, self.names())
         if found is None:
             raise InputError(nearest(self.noun, name, self.names()))

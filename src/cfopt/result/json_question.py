@@ -131,7 +131,7 @@ def noun_from_dict(content: dict[str, Any] | None) -> Any:
     """What `_noun_to_dict` described; None where its class is not known here."""
     content = content or {}
     found = next(((noun, content[noun]) for noun in NOUNS if noun in content), None)
-    if found is None or found[1] not in NOUNS[found[0]].names():
+    if found is None or found[1] not in NOUNS[found[0]]:
         return None
     kind = NOUNS[found[0]].find(found[1])
     usual = {entry.name: entry.default for entry in fields(kind)} if is_dataclass(kind) else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import torch
@@ -22,10 +23,13 @@ class Recall:
     Attributes:
         maps: what has been read off affine predictors, beside each predictor itself, which is kept
             so that no other object can take its identity.
+        verdict: what was verified last: the task, its contexts and the verdict. What ends a search
+            and what settles its rows ask for the same.
     """
 
     def __init__(self) -> None:
         self.maps: dict[Any, tuple[Any, Any]] = {}
+        self.verdict: tuple[ref[Any], Tensor, Any] | None = None
         self._known: dict[bytes, tuple[Array, float, str]] = {}
 
     def keep(self, prices: Tensor, solved: Solved) -> None:

@@ -15,7 +15,7 @@ from cfopt._typing import Array
 from cfopt.engine.task import Task
 from cfopt.errors import InputError
 from cfopt.exact.positive import Positive, unaltered
-from cfopt.pipeline import Adapted
+from cfopt.pipeline import Adapted, Predictor
 
 _IN_EACH_DIMENSION = (
     "Dropout",
@@ -109,13 +109,15 @@ class AffineMap:
         """
         known = {} if task.recall is None else task.recall.maps
         key = (id(task.predictor), task.space.origin.dtype, task.space.origin.shape[1:])
-        if key not in known:
+        fresh = key not in known
+        if fresh:
             double = _in_double(task)
-            found = cls._by_probes(task, double) if double is not None else cls._by_jacobian(task)
-            found.weight.flags.writeable = found.bias.flags.writeable = False  # they are shared
-            known[key] = task.predictor, found
-        found = known[key][1]
-        found._check(task)
+            read = cls._by_probes(task, double) if double is not None else cls._by_jacobian(task)
+            read.weight.flags.writeable = read.bias.flags.writeable = False  # they are shared
+            known[key] = task.predictor, read
+        found: AffineMap = known[key][1]
+        if fresh or _declared(task.predictor):
+            found._check(task)
         return found
 
     @classmethod
@@ -156,6 +158,12 @@ class AffineMap:
                 "those of an affine map. Leave the declaration out: Sequential and MDMM explain "
                 "any differentiable predictor."
             )
+
+
+def _declared(predictor: Predictor) -> bool:
+    """Whether that it is affine is only said of a predictor, or of a part of it."""
+    modules = predictor.modules() if isinstance(predictor, nn.Module) else [predictor]
+    return any(isinstance(one, Affine) or not isinstance(one, nn.Module) for one in modules)
 
 
 def _in_double(task: Task) -> Callable[[Tensor], Array] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import torch
@@ -58,10 +59,21 @@ def verify(task: Task, x: Tensor, costs: Tensor | None = None) -> Verdict:
         x: their contexts, `(B, ...)`.
         costs: what the deployed model predicts there, `(B, n)`, if it has been asked.
     """
+    known = None if task.recall is None else task.recall.verdict
+    if known is not None and known[0]() is task and torch.equal(known[1], x):
+        verdict: Verdict = known[2]
+        return verdict
     if costs is None:
         with torch.no_grad():
             costs = task.pipeline.deployed(x)
-    costs = costs.to("cpu", torch.float64)
+    verdict = _verified(task, x, costs.to("cpu", torch.float64))
+    if task.recall is not None:
+        task.recall.verdict = ref(task), x.clone(), verdict
+    return verdict
+
+
+def _verified(task: Task, x: Tensor, costs: Tensor) -> Verdict:
+    """The same, whatever was verified before."""
     task = about_one_plan(task, x, costs)
     verdict = _judged(task, x, costs)
     if task.variation is None or not verdict.valid.any():

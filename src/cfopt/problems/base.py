@@ -56,11 +56,6 @@ def same_decision(left: Tensor, right: Tensor) -> Tensor:
     return ((left - right).abs() <= FEASIBILITY_TOLERANCE * right.abs().clamp(min=1)).all(1)
 
 
-def _each(rows: Indices | None, count: int) -> list[Indices]:
-    """Rows one by one, each as a batch of its own; None stands for all of so many."""
-    return list((np.arange(count) if rows is None else rows)[:, None])
-
-
 class Problem(DecisionSpace, ABC):
     """Decisions `y` in a feasible set Y, the best of which is wanted for given costs.
 
@@ -212,35 +207,29 @@ class Problem(DecisionSpace, ABC):
         host = prices.detach().to("cpu", torch.float64).numpy()
         decisions, shortfall = np.full(host.shape, np.nan), np.zeros(len(host))
         failures: dict[int, str] = {}
+        rest = np.arange(len(host))
         # A sum that overflows would do so inside the solver, too.
         with np.errstate(over="ignore"):
             sizes = np.abs(host)
-            if np.isfinite(sizes.sum()):
-                rest = None  # no row is left out
-            else:
+            if not np.isfinite(sizes.sum()):
                 finite = np.isfinite(sizes.sum(axis=1))
-                rest = np.flatnonzero(finite)
-                failures = {int(row): "its costs are not finite" for row in np.flatnonzero(~finite)}
-        batches: list[Indices | None] = [rest]
-        if self.rowwise or not len(host if rest is None else rest):
-            batches = [*_each(rest, len(host))]
+                failures = {int(row): "its costs are not finite" for row in rest[~finite]}
+                rest = rest[finite]
+        batches = list(rest[:, None]) if self.rowwise or not len(rest) else [rest]
         while batches:
             rows = batches.pop(0)
             if self.deadline < math.inf and time.monotonic() > self.deadline:
-                late = range(len(host)) if rows is None else rows.tolist()
-                failures |= dict.fromkeys(late, TIME_IS_UP)
+                failures |= dict.fromkeys(rows.tolist(), TIME_IS_UP)
                 continue
+            # For all rows a slice, which is quicker than their numbers.
+            places: slice | Indices = slice(None) if len(rows) == len(host) else rows
             try:
-                if rows is None:
-                    decisions[:], shortfall[:] = self.optimise_within(host.copy())
-                else:
-                    decisions[rows], shortfall[rows] = self.optimise_within(host[rows])
+                decisions[places], shortfall[places] = self.optimise_within(host[places].copy())
             except SolverError as error:
-                alone = _each(rows, len(host))
-                if len(alone) > 1:
-                    batches = [*alone]  # to learn which ones are to blame
+                if len(rows) > 1:
+                    batches = list(rows[:, None])  # each alone, to learn which ones are to blame
                 else:
-                    failures[int(alone[0][0])] = str(error)
+                    failures[int(rows[0])] = str(error)
         known = torch.from_numpy(shortfall).to(prices.device) if shortfall.any() else None
         return Solved(torch.from_numpy(decisions).to(prices.device, prices.dtype), failures, known)
 

@@ -14,6 +14,8 @@ from tests.pipelines import another, normal
 import cfopt
 from cfopt import metrics
 from cfopt.errors import InputError
+from cfopt.exact import verify
+from cfopt.exact.affine import AffineMap
 
 SEARCH = cfopt.MDMM(step=0.05, max_steps=800)
 
@@ -430,3 +432,27 @@ def test_inference_mode_is_no_obstacle(grid: cfopt.Pipeline) -> None:
     with torch.inference_mode():
         e = cfopt.explain(normal(2, 4), grid, cfopt.Relative(wanted), search=SEARCH)
     assert torch.equal(e.x, expected.x)
+
+
+def test_a_predictor_is_read_off_once_and_an_answer_verified_once(
+    grid: cfopt.Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, verified = AffineMap._by_probes, verify._verified
+    done: list[str] = []
+
+    def reading(*given):
+        done.append("read")
+        return read(*given)
+
+    def verifying(*given):
+        done.append("verified")
+        return verified(*given)
+
+    monkeypatch.setattr(AffineMap, "_by_probes", reading)
+    monkeypatch.setattr(verify, "_verified", verifying)
+    x0 = normal(1, 4)
+    e = cfopt.explain(x0, grid, cfopt.Absolute(another(grid, x0)))
+    assert e.optimal.all()
+    assert e.radii is not None
+    # The context itself, and the answer to it.
+    assert sorted(done) == ["read", "verified", "verified"]

@@ -43,7 +43,12 @@ def test_entry_points_of_installed_packages_are_entered_when_they_are_asked_for(
 
     monkeypatch.setattr(registry, "entry_points", points)
     known = Registry("search", "cfopt.searches", "cfopt.search")
-    assert known.names() == ["Ordered"]
+    known.register(MDMM)
+    assert "MDMM" in known
+    assert loaded == []  # looking through what is installed takes a while
+    assert "Ordered" in known
+    assert "Unordered" not in known
+    assert known.names() == ["MDMM", "Ordered"]
     from collections import OrderedDict
 
     assert known.find("ordered") is OrderedDict

@@ -336,7 +336,7 @@ def _markdown(results: dict[str, Any]) -> str:
     groups = "; ".join([*GROUPS, "fleets", "thresholds", "claims", "sweep"])
     parts = [
         "# Measurements\n",
-        f"Written by `make bench`, each group ({groups}) in one run;",
+        f"Written by `make bench`, each group ({groups}) in one run or in parts;",
         "times on a shared machine are noisy, ratios less.",
         "The settings of the search among codes were chosen among about 30, on other maps than",
         "those of the group searches.",

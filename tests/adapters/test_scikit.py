@@ -46,6 +46,7 @@ from sklearn.linear_model import (
     Ridge,
     RidgeCV,
     SGDRegressor,
+    TweedieRegressor,
 )
 from sklearn.model_selection import GridSearchCV
 from sklearn.multioutput import MultiOutputRegressor, RegressorChain
@@ -128,6 +129,7 @@ REGRESSORS = [
     MultiOutputRegressor(SGDRegressor(random_state=0)),
     MultiOutputRegressor(HuberRegressor()),
     MultiOutputRegressor(LinearSVR()),
+    MultiOutputRegressor(TweedieRegressor(power=0)),
     MultiOutputRegressor(BayesianRidge()),
     MultiOutputRegressor(SVR(kernel="linear")),
     MultiOutputRegressor(TransformedTargetRegressor(Ridge(), transformer=MinMaxScaler())),
@@ -156,6 +158,7 @@ STEPS = [
 ]
 OTHERS = [
     MultiOutputRegressor(SVR()),
+    MultiOutputRegressor(TweedieRegressor(power=0, link="log")),
     make_pipeline(PolynomialFeatures(2), Ridge()),
     make_pipeline(MinMaxScaler(clip=True), Ridge()),
     make_pipeline(FunctionTransformer(np.abs), Ridge()),

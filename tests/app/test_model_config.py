@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from safetensors.numpy import save_file
-from tests.commands import cf, refused, work_of
+from tests.commands import cf, change, refused, results, work_of
 
 import cfopt
 from cfopt._typing import Array
+from cfopt.result.status import Status
 from cfopt.web.served import own
 from cfopt.web.work import Work
 
@@ -77,6 +78,16 @@ def _skops(folder: Path) -> tuple[str, Callable[[pd.DataFrame], Array]]:
     return 'file = "model.skops"\n', model.predict
 
 
+def _treelite(folder: Path) -> tuple[str, Callable[[pd.DataFrame], Array]]:
+    treelite = pytest.importorskip("treelite")
+    from sklearn.ensemble import RandomForestRegressor
+
+    model = RandomForestRegressor(3, max_depth=3, random_state=0).fit(_SPREAD.to_numpy(), TIMES)
+    treelite.sklearn.import_model(model).serialize(folder / "model.treelite")
+    text = 'file = "model.treelite"\nrounding = true\n'
+    return text, lambda rows: np.asarray(model.predict(rows.to_numpy()))
+
+
 def _torch(folder: Path) -> tuple[str, Callable[[pd.DataFrame], Array]]:
     weight, bias = RNG.random((1, 4)), RNG.random(1)
     save_file({"weight": weight, "bias": bias}, folder / "model.safetensors")
@@ -106,7 +117,7 @@ def _onnx(folder: Path) -> tuple[str, Callable[[pd.DataFrame], Array]]:
     return 'file = "model.onnx"\n', lambda rows: (rows.to_numpy() @ weight)[:, 0]
 
 
-@pytest.mark.parametrize("save", [_lightgbm, _xgboost, _skops, _torch, _onnx])
+@pytest.mark.parametrize("save", [_lightgbm, _xgboost, _skops, _treelite, _torch, _onnx])
 def test_one_model_for_all_entries_is_read_with_its_items(
     save: Callable[[Path], tuple[str, Callable[[pd.DataFrame], Array]]], tmp_path: Path
 ) -> None:
@@ -130,6 +141,28 @@ def test_a_model_that_knows_its_columns_finds_them_whatever_their_order(
     assert job.pipeline.costs(job.contexts.x).numpy() == pytest.approx(expected, rel=1e-5)
     assert job.contexts.features.names == ("temperature", "rain")
     assert job.notes == ("days.csv: left out, not a feature: day",)
+
+
+def test_a_treelite_file_says_what_it_leaves_open(tmp_path: Path) -> None:
+    text, _ = _treelite(tmp_path)
+    unsaid = written(tmp_path, text.replace("rounding = true\n", "") + _ITEMS)
+    refused(cf("explain", unsaid, "--out", tmp_path / "out"), "rounding = true", "scikit-learn")
+    text, _ = _skops(tmp_path)
+    said = written(tmp_path, text + "rounding = true\n" + _ITEMS)
+    refused(cf("explain", said, "--out", tmp_path / "out"), "rounding is said of files of treelite")
+
+
+def test_what_no_decision_can_do_behind_trees_is_proved_in_the_report(tmp_path: Path) -> None:
+    text, _ = _skops(tmp_path)
+    config = written(tmp_path, text + _ITEMS)
+    change(config, 'kind = "Absolute"\ndecision_of_row = 7', 'kind = "Epsilon"\nepsilon = 0.9')
+    done = cf("explain", config, "--out", tmp_path / "out")
+    e = results(tmp_path / "out")
+    assert Status.PROVED_INFEASIBLE in e.status, done.output
+    clash = e.clash[e.status.index(Status.PROVED_INFEASIBLE)]
+    assert clash is not None
+    assert len(clash.decisions) == 0  # no decision of its own stands in the way
+    assert "in no context" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_items_that_are_not_there_are_named_with_their_place(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_files_hold_the_same_trees(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="needs rounding=True"):
         load_ensemble(tmp_path / "model.treelite")
     (tmp_path / "broken.json").write_text("{}")
-    with pytest.raises(InputError, match="could not be read"):
+    with pytest.raises(InputError, match="cannot be read"):
         load_ensemble(tmp_path / "broken.json")
 
 

@@ -24,8 +24,7 @@ from cfopt.engine.task import Task  # noqa: E402
 from cfopt.exact.tree_proof import Branch, TreeProof  # noqa: E402
 from cfopt.exact.tree_task import TreeTask  # noqa: E402
 from cfopt.exact.verify import recheck  # noqa: E402
-from cfopt.problems import Finite, GridShortestPath  # noqa: E402
-from cfopt.question.features import LinearLimit  # noqa: E402
+from cfopt.problems import Finite, GridShortestPath, Oracle  # noqa: E402
 from cfopt.result.status import Status  # noqa: E402
 from cfopt.search import TreeCells  # noqa: E402
 from cfopt.search.tree_row import TreeRow  # noqa: E402
@@ -499,12 +498,12 @@ def test_what_is_not_served_is_refused() -> None:
     model, x = _forest(seed=16)
     pipeline = cfopt.Pipeline(TreePredictor(read_ensemble(model)), GRID)
     contexts = torch.from_numpy(x)
-    search, sums = (
-        TreeCells(max_decisions=3),
-        cfopt.Features(linear=[LinearLimit([1.0, 1.0, 0.0], upper=9.0)]),
+    listed = GRID.decisions().numpy()
+    unbounded = cfopt.Pipeline(
+        pipeline.predictor, Oracle(lambda c: listed[(listed @ c).argmin()], 12)
     )
-    with pytest.raises(cfopt.InputError, match="more than 3 or cannot be listed, and there are"):
-        cfopt.explain(contexts[:1], pipeline, cfopt.Epsilon(0.1), search=search, features=sums)
+    with pytest.raises(cfopt.InputError, match="cannot be listed, and entries of decisions"):
+        cfopt.explain(contexts[:1], unbounded, cfopt.Epsilon(0.1), search=TreeCells())
     affine = cfopt.Pipeline(torch.nn.Linear(3, 12).double(), GRID)
     with pytest.raises(cfopt.InputError, match="not a tree ensemble"):
         cfopt.explain(contexts[:1], affine, cfopt.Epsilon(0.1), search=TreeCells())

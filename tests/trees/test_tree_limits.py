@@ -158,3 +158,71 @@ def test_whole_numbers_with_a_given_sum_agree_with_all_of_them() -> None:
     assert points.found[0]
     assert float(task.space.loss(points.x)[0]) == pytest.approx(expected)
     assert points.certificates[0].bound(TreeTask(task), 0) >= expected * (1 - 1e-6)
+
+
+def _regret(listed: np.ndarray, factual: np.ndarray, costs: np.ndarray) -> np.ndarray:
+    """Whether the factual decision costs a tenth more than the best one: `(B, n) -> (B,)`."""
+    return 1.1 * (costs @ listed.T).min(1) <= costs @ factual
+
+
+def _centre(listed: np.ndarray, factual: np.ndarray, costs: np.ndarray) -> np.ndarray:
+    """Whether a route through the centre is as good as any other: `(B, n) -> (B,)`."""
+    values = costs @ listed.T
+    through = cfopt.Uses("E").conditions(GRID).met(listed)
+    return values[:, through].min(1) <= values.min(1) + 1e-9
+
+
+@pytest.mark.parametrize("order", [2, 1])
+@pytest.mark.parametrize(
+    ("criterion", "holds"),
+    [(cfopt.Epsilon(0.1), _regret), (cfopt.Absolute(cfopt.Uses("E")), _centre)],
+    ids=["regret", "wish"],
+)
+def test_limits_on_sums_are_kept_and_proved_where_decisions_are_not_listed(
+    criterion: cfopt.Criterion, holds: Any, order: int
+) -> None:
+    listed, weights = GRID.decisions().numpy(), np.array([1.0, -0.5, 2.0])
+    proximity, search = {2: cfopt.L2(), 1: cfopt.L1()}[order], TreeCells(max_decisions=1)
+    compared = bent = 0
+    for seed, row in itertools.product((1, 2), range(5)):
+        pipeline, x = _pipeline(seed)
+        origin, most = x[row], float(weights @ x[row]) + 0.1
+        factual = pipeline.decide(x[row : row + 1])[0].numpy()
+        limited = cfopt.Features(linear=[LinearLimit(weights.tolist(), upper=most)])
+        asked = x[row : row + 1], pipeline, criterion
+        found = cfopt.explain(*asked, features=limited, proximity=proximity, search=search)
+        if found.status[0] is Status.ALREADY_VALID:
+            continue
+        edges = pipeline.predictor.translation.ensemble.thresholds
+        cells = [list(itertools.pairwise([-np.inf, *own, np.inf])) for own in edges]
+        boxes = list(itertools.product(*cells))
+        inside = np.array([[b if b < np.inf else a + 1 for a, b in own] for own in boxes])
+        good = holds(listed, factual, pipeline.predictor.original(inside))
+        best = min(
+            (_nearest(boxes[k], origin, weights, most, order) for k in np.flatnonzero(good)),
+            default=np.inf,
+        )
+        if best == np.inf:
+            assert found.status[0] is Status.PROVED_INFEASIBLE
+            continue
+        assert found.valid[0]
+        assert found.optimal[0], found.message[0]
+        assert float(found.loss[0]) == pytest.approx(best, rel=1e-5, abs=1e-7)
+        free = cfopt.explain(*asked, proximity=proximity, search=search)
+        compared += 1
+        bent += float(free.loss[0]) < best - 1e-6
+    assert compared > 2
+    assert bent > 0
+
+
+def test_multipliers_of_limits_are_part_of_what_is_proved_of_all_decisions() -> None:
+    task = _limited_task()
+    regret = cfopt.Epsilon(0.1).bind(1, task.rules.factual)
+    task = replace(task, rules=replace(task.rules, criterion=regret))
+    points = TreeCells(max_decisions=1).run(task)
+    proof, model = points.certificates[0], TreeTask(task)
+    assert proof.limits
+    bound = proof.bound(model, 0)
+    assert bound >= float(task.space.loss(points.x)[0]) * (1 - 1e-6)
+    for changed in ({}, {box: Leaf(0 * tree.multipliers) for box, tree in proof.limits.items()}):
+        assert replace(proof, limits=changed).bound(model, 0) < bound * (1 - 1e-6)

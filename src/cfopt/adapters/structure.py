@@ -74,6 +74,12 @@ class Entry:
     untouched: bool = False
 
 
+def _is_linked_by_identity(name: str, model: Any) -> bool:
+    """Whether a generalised linear model was fitted without a logarithm."""
+    loss = getattr(model, "_base_loss", None)  # what `predict` goes by, whatever was set since
+    return name == "TweedieRegressor" and type(loss).__name__ == "HalfTweedieLossIdentity"
+
+
 class NotAffineError(Exception):
     """The model has a step that is not known to be affine."""
 
@@ -122,7 +128,8 @@ class Structure:
                 self.predict(one, None if entries is None else [*entries, *[Entry()] * k])
         else:
             self._read(entries or ())
-            self._need(name in _LINEAR or (name in _WITH_KERNEL and model.kernel == "linear"))
+            linear = name in _WITH_KERNEL and model.kernel == "linear"
+            self._need(name in _LINEAR or linear or _is_linked_by_identity(name, model))
 
     def transform(self, step: Any, entries: Sequence[Entry] | None) -> list[Entry] | None:
         """What a transformer makes of entries; None where that is not known."""

@@ -9,6 +9,8 @@ from typing import Any
 
 from cfopt.app.trust import Trust
 from cfopt.errors import InputError, MissingExtraError
+from cfopt.trees.importers import load_ensemble
+from cfopt.trees.predictor import TreePredictor
 
 #: Compiled types of scikit-learn that its tree ensembles consist of: arrays, no functions.
 _PARTS_OF_TREES = (
@@ -18,12 +20,13 @@ _PARTS_OF_TREES = (
 )
 
 
-def load_model(path: Path, trust: Trust) -> Any:
+def load_model(path: Path, trust: Trust, rounding: bool | None = None) -> Any:
     """The model in a file, known by its suffix; any failure to read it is an InputError.
 
     Arguments:
         path: the file.
         trust: decides whether a file that can execute code is read.
+        rounding: of a treelite file, whether the model rounds contexts to float32.
     """
     known = _FORMATS.get(path.suffix.lower())
     if known is None:
@@ -31,8 +34,10 @@ def load_model(path: Path, trust: Trust) -> Any:
             f"{path} has a suffix that is not known. Models are read from {', '.join(_FORMATS)}."
         )
     what, package, read = known
+    if rounding is not None and read is not _treelite:
+        raise InputError(f"rounding is said of files of treelite; {path} is {what}.")
     try:
-        return read(path, trust)
+        return read(path, trust) if rounding is None else _treelite(path, trust, rounding)
     except InputError:
         raise
     except ModuleNotFoundError as error:
@@ -54,8 +59,8 @@ def _lightgbm(path: Path, trust: Trust) -> Any:
     return import_module("lightgbm").Booster(model_file=str(path))
 
 
-def _treelite(path: Path, trust: Trust) -> Any:
-    return import_module("treelite").Model.deserialize(str(path))
+def _treelite(path: Path, trust: Trust, rounding: bool | None = None) -> Any:
+    return TreePredictor(load_ensemble(path, rounding))
 
 
 def _skops(path: Path, trust: Trust) -> Any:

@@ -55,7 +55,7 @@ def build_predictor(
         model: Any = _load_archive(source.archive, trust)
     elif source.file is not None:
         _check_file(source.file)
-        model = load_model(source.file, trust)
+        model = load_model(source.file, trust, source.rounding)
     else:
         model = _build(registry.predictors, source, trust, with_weights)
     try:

@@ -57,13 +57,15 @@ class ItemSource(Table):
 class PredictorSource(ModelSource):
     """Where the predictor comes from, and whether its owner declares it to be affine.
 
-    With items, the model predicts the cost of one of them.
+    With items, the model predicts the cost of one of them. A treelite file may leave open whether
+    the model rounds contexts to float32.
     """
 
     file: File | None = None
     archive: File | None = None
     items: ItemSource | None = None
     affine: bool = False
+    rounding: bool | None = None
     one_of: ClassVar[tuple[str, ...]] = ("kind", "class", "file", "archive")
 
     @property

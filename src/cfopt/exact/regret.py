@@ -10,7 +10,8 @@ the first term is bounded as the cut of z is, the second by the least s and by t
 greatest rest of each price: a function that is linear in y, whose minimum is a solve.
 
 A wish is of this kind, too: it is granted only where some plan y of those that grant it is no worse
-than each of some rivals, `<p(x), y - rival> <= 0`; the solves are then those under the wish.
+than each of some rivals, `<p(x), y - rival> <= 0`; the solves are then those under the wish. With a
+margin, `(1 + margin) y` and `(1 - margin) y` stand for y, of which one has the larger value.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class RegretBounds:
     Arguments:
         model, row: the row.
         solver: held while the solver is asked, if rows may run at once.
-        rivals: for a wish, decisions that its plans must not be worse than, `(K, m)`.
+        rivals: for a wish, decisions that its plans must not be worse than, `(K, m)`; with a margin,
+            that they must beat by it.
     """
 
     def __init__(
@@ -78,7 +80,11 @@ class RegretBounds:
             against = np.abs(ends)
         else:
             assert rivals is not None
-            self._problem, multiples, ends = wish.plans, np.ones(1), -rivals
+            margin = model.rules.margin
+            # Of each sign that a plan's value may have; the bound needs multiples >= 0.
+            wins = {1 + margin, 1 - margin}
+            multiples = np.array(sorted((one for one in wins if one >= 0), reverse=True))
+            self._problem, ends = wish.plans, -rivals
             against = np.broadcast_to(entry, ends.shape)  # whichever rival verification meets
         self._multiples: Array = np.repeat(multiples, len(ends))
         self._ends: Array = np.tile(ends, (len(multiples), 1))
@@ -103,12 +109,7 @@ class RegretBounds:
         problem, name = task.rules.problem, type(task.rules.problem).__name__
         if not all(np.isfinite(ends).all() for ends in problem.column_bounds()):
             return f"entries of decisions of {name} have no bounds that are known"
-        domain = task.space.domain
-        if domain is not None and len(domain.limits.matrix):
-            return "there are limits on sums of features"
-        if task.rules.wish is not None:
-            return "the plan is to win by a margin" if task.rules.margin > 0 else ""
-        if Quantifier.EVERY in task.rules.criterion.multiples:
+        if task.rules.wish is None and Quantifier.EVERY in task.rules.criterion.multiples:
             return f"{type(task.rules.criterion).__name__} is about every decision as well"
         return ""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from cfopt._typing import Array
 from cfopt.engine.task import Task
 from cfopt.exact.certificate import Certificate, Clash
+from cfopt.exact.geometry import Tree
 from cfopt.exact.regret import RegretBounds
 from cfopt.exact.tree_proof import held
 from cfopt.exact.tree_task import TreeTask
@@ -30,11 +31,13 @@ class RegretProof(Certificate[TreeTask]):
         boxes: the tree; the reason of a box that is refuted is the number of an inequality.
         claim: the least loss of any explanation that they are said to prove.
         rivals: for a wish, decisions that no plan which grants it beats in these boxes, `(K, m)`.
+        limits: multipliers of limits on sums of features, by the boxes that they show to be far.
     """
 
     boxes: BoxTree
     claim: float
     rivals: Array | None = None
+    limits: dict[int, Tree] = field(default_factory=dict)
 
     @property
     def infeasible(self) -> bool:
@@ -57,24 +60,29 @@ class RegretProof(Certificate[TreeTask]):
         if not self.boxes.sound(ensemble.num_features, bounds.count):
             return 0.0
         boxes = CheckedBoxes(self.boxes, ensemble, model.cells(row))
-        open_boxes = np.flatnonzero(boxes.cost < self.claim)
+        cost = np.maximum(boxes.cost, model.floors(row, self.boxes, self.limits)[boxes.number])
+        open_boxes = np.flatnonzero(cost < self.claim)
         said = open_boxes[boxes.refuted[open_boxes]]
-        least = float(boxes.cost[open_boxes[~boxes.refuted[open_boxes]]].min(initial=self.claim))
+        least = float(cost[open_boxes[~boxes.refuted[open_boxes]]].min(initial=self.claim))
         for first in range(0, len(said), _AT_ONCE):
             rows = said[first : first + _AT_ONCE]
             costs = boxes.references(rows)
             at = bounds.references(costs, boxes.reason[rows].astype(np.intp))
             excess, _ = bounds.excess(at, boxes.spreads(rows, costs, at.weights, self.claim))
-            least = min(least, float(boxes.cost[rows[~(excess > 0)]].min(initial=np.inf)))
+            least = min(least, float(cost[rows[~(excess > 0)]].min(initial=np.inf)))
         return least
 
     def _fits(self, model: TreeTask, row: int) -> bool:
         """Whether the criterion is about some decision or, of a wish, about these rivals."""
-        if model.rules.wish is None or self.rivals is None:
-            return model.rules.wish is None and self.rivals is None
-        every = Quantifier.EVERY in model.rules.criterion.multiples
-        factual = model.rules.factual[row].numpy()
-        return len(self.rivals) > 0 and (every or bool((self.rivals == factual).all()))
+        wish = model.rules.wish
+        if wish is None or self.rivals is None:
+            return wish is None and self.rivals is None
+        if not len(self.rivals):
+            return False
+        if Quantifier.EVERY not in model.rules.criterion.multiples:
+            return bool((self.rivals == model.rules.factual[row].numpy()).all())
+        # With a margin, plans that grant the wish need not win against each other.
+        return model.rules.margin == 0 or not wish.conditions.met(self.rivals).any()
 
     def decisions(self) -> list[Array]:
         """The rivals; of others none, since what is proved is about all of them."""

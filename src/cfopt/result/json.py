@@ -230,7 +230,8 @@ def clash_from_dict(content: dict[str, Any] | None) -> Clash | None:
     if content is None:
         return None
     radius = math.inf if content["radius"] is None else float(content["radius"])
-    decisions = np.array(content["decisions"], dtype=np.float64)
+    given = content["decisions"]
+    decisions = np.array(given, dtype=np.float64) if given else np.empty((0, 1))
     limits, locked = tuple(content["limits"]), tuple(content["locked"])
     return Clash(decisions, limits, locked, radius, content["why"])
 

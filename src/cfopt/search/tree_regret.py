@@ -15,6 +15,7 @@ import numpy as np
 
 from cfopt._typing import Array
 from cfopt.engine.progress import Points
+from cfopt.exact.geometry import Tree
 from cfopt.exact.regret import References, RegretBounds
 from cfopt.exact.regret_proof import RegretProof
 from cfopt.exact.tree_task import TreeTask
@@ -43,6 +44,8 @@ class RegretRow(TreeRow):
         super().__init__(model, row, layout, limit, solver)
         self._bounds = self._bounded(solver)
         self._boxes = _Boxes()
+        #: Multipliers of limits on sums of features, by the boxes that they show to be far.
+        self._far: dict[int, Tree] = {}
         self._met: set[bytes] = set()
         self._numbers: dict[tuple[bytes, int], int] = {}
         # A cut for each decision that was met says where to divide a box that it is open for.
@@ -66,7 +69,7 @@ class RegretRow(TreeRow):
         return RegretBounds(self.model, self.row, solver)
 
     def _proof(self, boxes: BoxTree, bound: float) -> RegretProof:
-        return RegretProof(boxes, bound)
+        return RegretProof(boxes, bound, limits=self._far)
 
     def _meet(self, decision: Array, deadline: float) -> None:
         """Look for the nearest cell in which a decision is enough, if it is new."""
@@ -120,8 +123,10 @@ class RegretRow(TreeRow):
         for k, box in enumerate(chosen):
             if excess[k] > 0:
                 boxes.reason[box] = int(at.which[k])
-            elif k in again:
+            elif k in again or self._meets_limits(box):
                 boxes.put_back(box)
+            elif boxes.key[box] >= self._cutoff:
+                continue  # as limits on sums of features show
             elif (low[k] == high[k]).all():
                 boxes.doubt = min(boxes.doubt, boxes.key[box])
             else:
@@ -141,7 +146,7 @@ class RegretRow(TreeRow):
             cost = self.cells.loss(cells[k])
             if cost >= self._cutoff or not self._allowed(cells[k]):
                 continue
-            judged = self._judge(cells[k])
+            judged = self._judge.judge(cells[k])
             if judged.holds:
                 self._take(cells[k], self.cells.context(cells[k]), cost)
             elif judged.decision is not None and self._learn([judged.decision]):
@@ -149,12 +154,38 @@ class RegretRow(TreeRow):
         return taught
 
     def _allowed(self, cell: Ints) -> bool:
-        """Whether a cell has exactly one 1 in each one-hot group."""
+        """Whether a cell has exactly one 1 in each one-hot group, and keeps limits on sums."""
         x = self.cells.context(cell)
-        return all((x[list(group)] > 0.5).sum() == 1 for group in self.cells.groups)
+        one_each = all((x[list(group)] > 0.5).sum() == 1 for group in self.cells.groups)
+        return one_each and self.places.allow(x)
+
+    def _meets_limits(self, box: int) -> bool:
+        """Judge the nearest cell of a box that keeps limits on sums; whether that has taught why.
+
+        What the limits show the box to cost is its key from then on.
+        """
+        boxes = self._boxes
+        if self.places.limits is None:
+            return False
+        low, high = boxes.low[box], boxes.high[box]
+        place = self.places.nearest(low, high)
+        if place.tree is None:  # its nearest cell keeps them
+            return False
+        taught = False
+        if place.x is not None and place.loss < self._cutoff:
+            cell = np.clip(self.places.cell_of(place.x), low, high)
+            judged = self._judge.judge(cell)
+            if judged.holds:
+                self._take(cell, place.x, place.loss)
+            elif judged.decision is not None:
+                taught = self._learn([judged.decision])
+        self._far[box] = place.tree
+        boxes.key[box] = max(boxes.key[box], place.bound)
+        return taught and boxes.key[box] < self._cutoff
 
     def _divide(self, box: int, cut: int, lacking: float) -> None:
         boxes, root = self._boxes, self._root
+        self._far.pop(box, None)  # its parts speak for it
         low, high = boxes.low[box], boxes.high[box]
         size = float(self.model.sizes.sum())
         need = max(lacking, 1e-6 * size) if lacking < np.inf else size

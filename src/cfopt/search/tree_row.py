@@ -5,23 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator
 from threading import Event, Lock
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from cfopt._typing import Array
 from cfopt.engine.progress import Points
-from cfopt.engine.rules import TOLERANCE
 from cfopt.exact.certificate import Certificate
-from cfopt.exact.geometry import Tree
 from cfopt.exact.tree_proof import Branch, TreeProof
 from cfopt.exact.tree_task import TreeTask
 from cfopt.problems.base import same_decision
 from cfopt.question.quantifier import Quantifier
 from cfopt.search.tree_branched import Branched
+from cfopt.search.tree_judge import CellJudge
+from cfopt.search.tree_places import Places
 from cfopt.trees.branch import Branching, Question
 from cfopt.trees.layout import Layout
 
@@ -38,26 +36,6 @@ _FREE, _STARTS = 3, 2
 _Cell = NDArray[np.int32]
 
 
-class _Judged(NamedTuple):
-    """Whether a cell is valid, whether rounding could not change that, and what decided it."""
-
-    holds: bool
-    sure: bool
-    decision: Array | None
-
-
-class _Place(NamedTuple):
-    """The nearest allowed context of a box, None if there is none, its loss; and what is proved.
-
-    The tree has the multipliers of limits on sums, where these decide.
-    """
-
-    x: Array | None
-    loss: float
-    bound: float
-    tree: Tree | None
-
-
 class TreeRow:
     """The best cell of a row so far, and what is proved about nearer ones.
 
@@ -72,8 +50,8 @@ class TreeRow:
         self.model, self.row, self.limit, self._solver = model, row, limit, solver
         self.cells = model.cells(row)
         self.rules = model.rules[torch.tensor([row])]
-        self.limits = model.limits(row)
-        self._gap = _GAP if self.limits is None else _LIMITED_GAP
+        self.places = Places(model, row, self.cells)
+        self._gap = _GAP if self.places.limits is None else _LIMITED_GAP
         self.best: _Cell | None = None
         self.x: Array = model.origin[row]
         self.loss = np.inf
@@ -82,6 +60,7 @@ class TreeRow:
         self.stopped = Event()
         self._root = Branching(layout, self.cells)
         self._every = bool(model.multiples(Quantifier.EVERY))
+        self._judge = CellJudge(model, self.rules, self._root, solver)
 
     def run(self, deadline: float, starts: Iterator[Array]) -> Generator[None, None, Points]:
         """The nearest valid cell, or the best until the deadline; it pauses now and then.
@@ -110,11 +89,11 @@ class TreeRow:
         """Take the best of some contexts that are valid; the decisions there."""
         decisions = []
         for _, x in zip(range(_STARTS), starts, strict=False):
-            cell = self.cells.cell_of(x, self.model.thresholds)
-            place = self._place(cell, cell)
+            cell = self.places.cell_of(x)
+            place = self.places.nearest(cell, cell)
             if place.x is None or place.loss >= self.loss:
                 continue
-            judged = self._judge(cell)
+            judged = self._judge.judge(cell)
             if judged.holds:
                 self._take(cell, place.x, place.loss)
             if judged.decision is not None:
@@ -194,47 +173,27 @@ class TreeRow:
     def _take(self, cell: _Cell, x: Array, loss: float) -> None:
         self.best, self.x, self.loss = cell.copy(), x, loss
 
-    def _place(self, low: _Cell, high: _Cell) -> _Place:
-        """The nearest allowed context of a box of cells."""
-        near = np.clip(self.cells.home, low, high)
-        x = self.cells.context(near)
-        if self.limits is None or self.limits.allow(x):
-            cost = self.cells.loss(near)
-            return _Place(x, cost, cost, None)
-        first = self.cells.start[:-1]
-        found = self.limits.nearest(self.cells.lower[first + low], self.cells.upper[first + high])
-        if found.u is None:
-            return _Place(None, np.inf, found.bound, found.tree)
-        x = np.clip(
-            self.limits.context(found.u),
-            self.cells.lower[first + low],
-            self.cells.upper[first + high],
-        )
-        units = self.model.space.proximity.units(len(x))
-        loss = self.model.norm((x - self.model.origin[self.row]) / units)
-        return _Place(x, loss, found.bound, found.tree)
-
     def _limit(self, branched: Branched, question: Question) -> None:
         """Close or divide a box whose nearest cell meets all cuts, but not the limits on sums."""
         branching = branched.branching
         low, high = (end.copy() for end in branching.extent(question))
-        place = self._place(low, high)
+        place = self.places.nearest(low, high)
         if place.tree is not None and place.bound >= branching.cutoff:
             branched.limits[question.box] = place.tree
             return
         cell = question.cell
         if place.x is not None:
-            cell = np.clip(self.cells.cell_of(place.x, self.model.thresholds), low, high)
+            cell = np.clip(self.places.cell_of(place.x), low, high)
         if (low < high).any():
             f = int(np.where(low < high, np.abs(cell - question.cell), -1).argmax())
             at = max(int(cell[f]), int(question.cell[f])) - 1
             branching.divide(question, f, max(at, int(low[f])))
             return
-        judged = self._judge(cell, branched)
+        judged = self._judge.judge(cell, branched)
         if (
             judged.decision is not None
             and not judged.holds
-            and self._is_new(judged.decision, branched)
+            and self._judge.is_new(judged.decision, branched)
         ):
             branched.add(judged.decision, Quantifier.EVERY)
             branching.again(question)
@@ -252,19 +211,19 @@ class TreeRow:
     def _answer(self, branched: Branched, question: Question) -> None:
         """Judge a cell: it is the best one, or its decision is a cut, or it stays in doubt."""
         branching, x = branched.branching, self.cells.context(question.cell)
-        if self.limits is not None and not self.limits.allow(x):
+        if not self.places.allow(x):
             self._limit(branched, question)
             return
         if branched.refuted(self._root.costs(question.cell)):
             branching.again(question)
             return
-        judged = self._judge(question.cell, branched)
+        judged = self._judge.judge(question.cell, branched)
         decision = judged.decision
         if judged.holds:
             if question.cost < self.loss:
                 self._take(question.cell, x, question.cost)
             branching.cutoff = self._cutoff
-        elif decision is not None and self._is_new(decision, branched):
+        elif decision is not None and self._judge.is_new(decision, branched):
             branched.add(decision, Quantifier.EVERY)
             branching.again(question)
         else:
@@ -275,42 +234,6 @@ class TreeRow:
             if nearest and decision is not None:
                 branching.cuts.tighten(question.cell, branching.forest)
 
-    def _judge(self, cell: _Cell, branched: Branched | None = None) -> _Judged:
-        """Judge a cell by its leaves; where rounding could matter, by the model's own prediction.
-
-        So it is where the leaves say that it is not valid, but their decision is no new cut.
-        """
-        costs = torch.from_numpy(self._root.costs(cell))[None]
-        found = self._judge_prices(self.rules.turned(costs))
-        new = branched is not None and self._is_new(found.decision, branched)
-        if found.sure or (new and not found.holds):
-            return found
-        x = self.model.contexts(self.cells.context(cell)[None])
-        with self._solver:
-            prices = self.model.prices(x)
-        return self._judge_prices(prices)
-
-    def _judge_prices(self, prices: Tensor) -> _Judged:
-        rules = self.rules
-        self.solves += int(rules.calls_solver) + int(rules.wish is not None)
-        with self._solver:
-            rival = rules.rival(prices)
-            decision = rival.decisions[0].numpy()
-            if rival.failures or (rules.calls_solver and rules.problem.audit(decision[None])):
-                return _Judged(False, False, None)
-            # To judge a wish its best plan is needed.
-            holds = rules.judge(prices, rival.decisions, shortfall=rival.shortfall).holds[0]
-            if not holds:
-                return _Judged(False, False, decision)
-            strict = TOLERANCE - self.model.rounding
-            sure = rules.judge(prices, rival.decisions, strict, rival.shortfall).holds[0]
-        return _Judged(True, bool(sure), decision)
-
-    def _is_new(self, decision: Array | None, branched: Branched) -> bool:
-        """Whether a decision makes a cut that is not there yet."""
-        every = Quantifier.EVERY
-        return decision is not None and self._every and not branched.knows(decision, every)
-
     def _points(self, proof: Certificate[TreeTask], late: bool) -> Points:
         device = self.model.space.origin.device
         count = torch.tensor([self.looked], device=device)
@@ -319,7 +242,7 @@ class TreeRow:
             x=self.model.contexts(self.x[None]),
             found=torch.tensor([self.best is not None], device=device),
             steps=count,
-            solves=torch.full_like(count, self.solves),
+            solves=torch.full_like(count, self.solves + self._judge.solves),
             passes=torch.zeros_like(count),
             notes=("time was up" if late else "",),
             methods=("cells of trees",),

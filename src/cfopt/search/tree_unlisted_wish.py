@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from threading import Lock
 
 import numpy as np
@@ -31,7 +32,7 @@ class UnlistedWishRow(RegretRow):
     """
 
     def __init__(self, model: TreeTask, row: int, layout: Layout, limit: int, solver: Lock) -> None:
-        self._rivals: list[Array] = [model.rules.factual[row].numpy()]
+        self._rivals: list[Array] = [_first_rival(model, row, solver)]
         super().__init__(model, row, layout, limit, solver)
         assert self.rules.wish is not None
         self._wish = self.rules.wish
@@ -84,4 +85,22 @@ class UnlistedWishRow(RegretRow):
         return RegretBounds(self.model, self.row, solver, np.stack(self._rivals))
 
     def _proof(self, boxes: BoxTree, bound: float) -> RegretProof:
-        return RegretProof(boxes, bound, np.stack(self._rivals))
+        return replace(super()._proof(boxes, bound), rivals=np.stack(self._rivals))
+
+
+def _first_rival(model: TreeTask, row: int, solver: Lock) -> Array:
+    """The factual decision, unless it grants a wish whose plans must beat others by a margin.
+
+    Then the best of the others; where there is none, no answer is valid, and nothing is proved.
+    """
+    rules = model.rules
+    factual: Array = rules.factual[row].numpy()
+    every = bool(model.multiples(Quantifier.EVERY))
+    assert rules.wish is not None
+    if not (every and rules.margin > 0 and rules.wish.conditions.met(factual[None])[0]):
+        return factual
+    with solver:
+        prices = model.prices(model.space.origin[row][None])
+        solved = rules.wish.best_outside(rules.problem, prices)
+    best: Array = solved.decisions[0].numpy()
+    return factual if solved.failures else best

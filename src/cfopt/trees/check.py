@@ -1,7 +1,7 @@
 """The check of a tree of boxes, compiled: leaves as boxes of their own, no tree is walked.
 
 It shares nothing with the search that made the boxes, and does the plainest thing: it keeps the
-leaves that meet a box, and adds the least score in each tree.
+leaves that meet a box and are near enough to matter, and adds the least score in each tree.
 """
 
 from __future__ import annotations
@@ -139,10 +139,16 @@ def least_unrefuted(
     p, trees = leaf_low.shape[1], 0
     for tree in owner:
         trees = max(trees, tree + 1)
-    total = leaf_low.shape[0]
-    kept = np.empty(2 * total, np.int32)
-    for i in range(total):
-        kept[i] = i
+    kept = np.empty(2 * leaf_low.shape[0], np.int32)
+    total = 0
+    for i in range(leaf_low.shape[0]):
+        whole = 0.0
+        for g in range(p):
+            own = cheapest(dense, to, start, number, cost, g, leaf_low[i, g], leaf_high[i, g])
+            whole = joined(whole, own, largest)
+        if whole < claim:
+            kept[total] = i
+            total += 1
     # Boxes that wait are at most one for each depth.
     first_kept, last_kept = np.zeros(deepest, np.int32), np.zeros(deepest, np.int32)
     last_kept[0] = total

@@ -107,9 +107,9 @@ def load_ensemble(path: str | Path, rounding: bool | None = None) -> TreeEnsembl
             return ensemble_of_treelite(found, at_single_precision)
         if rounding is None:
             raise InputError(
-                "A treelite file of a model in float64 needs rounding=True if the model rounds "
-                "contexts to float32, as trees of scikit-learn do, or rounding=False if not, as "
-                "histogram boosting and LightGBM."
+                "A treelite file of a model in float64 needs rounding=True (in a configuration, "
+                "rounding = true) if the model rounds contexts to float32, as trees of "
+                "scikit-learn do, or rounding=False if not, as histogram boosting and LightGBM."
             )
         return ensemble_of_treelite(found, at_single_precision if rounding else lambda t: t)
     raise InputError(
@@ -126,7 +126,7 @@ def _load(reader: Any, path: str) -> Any:
     try:
         return reader(path)
     except treelite.TreeliteError as error:
-        raise InputError(f"{path} could not be read as a tree ensemble: {error}") from error
+        raise InputError(f"{path} cannot be read as a tree ensemble: {error}") from error
 
 
 def _from_sklearn(model: Any, name: str, reading: Reading | None) -> TreeEnsemble:

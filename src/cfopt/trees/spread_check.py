@@ -46,6 +46,8 @@ class CheckedBoxes:
             low[right, f] = np.maximum(low[right, f], at[level] + 1)
             level = np.concatenate([left, right]).astype(np.int64)
         kept = np.concatenate(ends)
+        #: Their numbers in the tree, `(B,)`.
+        self.number = kept
         #: By which inequality each is said to be refuted, -1 if by none, `(B,)`; whether it is.
         self.reason = tree.reason[kept]
         self.refuted = self.reason >= 0

@@ -1,0 +1,79 @@
+"""Whether a cell of a tree ensemble is valid: the solver's word on the costs of its leaves."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cfopt._typing import Array
+from cfopt.engine.rules import TOLERANCE, Rules
+from cfopt.exact.tree_task import TreeTask
+from cfopt.question.quantifier import Quantifier
+from cfopt.search.tree_branched import Branched
+from cfopt.trees.branch import Branching
+
+
+class Judged(NamedTuple):
+    """Whether a cell is valid, whether rounding could not change that, and what decided it."""
+
+    holds: bool
+    sure: bool
+    decision: Array | None
+
+
+class CellJudge:
+    """Judges the cells of one row.
+
+    Arguments:
+        model: the task.
+        rules: those of the row.
+        root: the branching that knows the costs of the row's cells.
+        solver: held while the solver is asked, since rows may run at once.
+    """
+
+    def __init__(self, model: TreeTask, rules: Rules, root: Branching, solver: Lock) -> None:
+        self._model, self._rules, self._root, self._solver = model, rules, root, solver
+        self._every = bool(model.multiples(Quantifier.EVERY))
+        #: How often the solver was asked.
+        self.solves = 0
+
+    def judge(self, cell: NDArray[np.int32], branched: Branched | None = None) -> Judged:
+        """Judge a cell by its leaves; where rounding could matter, by the model's own prediction.
+
+        So it is where the leaves say that it is not valid, but their decision is no new cut.
+        """
+        costs = torch.from_numpy(self._root.costs(cell))[None]
+        found = self._of_prices(self._rules.turned(costs))
+        new = branched is not None and self.is_new(found.decision, branched)
+        if found.sure or (new and not found.holds):
+            return found
+        x = self._model.contexts(self._root.cells.context(cell)[None])
+        with self._solver:
+            prices = self._model.prices(x)
+        return self._of_prices(prices)
+
+    def is_new(self, decision: Array | None, branched: Branched) -> bool:
+        """Whether a decision makes a cut that is not there yet."""
+        every = Quantifier.EVERY
+        return decision is not None and self._every and not branched.knows(decision, every)
+
+    def _of_prices(self, prices: Tensor) -> Judged:
+        rules = self._rules
+        self.solves += int(rules.calls_solver) + int(rules.wish is not None)
+        with self._solver:
+            rival = rules.rival(prices)
+            decision = rival.decisions[0].numpy()
+            if rival.failures or (rules.calls_solver and rules.problem.audit(decision[None])):
+                return Judged(False, False, None)
+            # To judge a wish its best plan is needed.
+            holds = rules.judge(prices, rival.decisions, shortfall=rival.shortfall).holds[0]
+            if not holds:
+                return Judged(False, False, decision)
+            strict = TOLERANCE - self._model.rounding
+            sure = rules.judge(prices, rival.decisions, strict, rival.shortfall).holds[0]
+        return Judged(True, bool(sure), decision)

@@ -1,6 +1,8 @@
-"""What verification has solved, so that no context is solved twice."""
+"""What was solved and read off before, so that nothing is solved or read off twice."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,10 +18,14 @@ class Recall:
     The factual contexts are solved to learn the decisions and again to see whether they already
     explain; what a search found is verified between searches and at the end. The same prices have
     the same answer, so the second time it is looked up.
+
+    Attributes:
+        read: what was read off predictors, with each of them, by their identities.
     """
 
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[Array, float, str]] = {}
+        self.read: dict[int, tuple[object, Any]] = {}
 
     def keep(self, prices: Tensor, solved: Solved) -> None:
         """Remember answers: `(B, m)` in float64 on the CPU, and what a proven solve said."""

@@ -102,14 +102,19 @@ class AffineMap:
 
     @classmethod
     def of(cls, task: Task) -> AffineMap:
-        """Read off a task's affine predictor, in float64 on the host.
+        """Read off a task's affine predictor, in float64 on the host; once for an explanation.
 
         By unit vectors, where the predictor or a copy of it computes in float64; else by its
         Jacobian, whose entries do not suffer from a large bias.
         """
+        read = {} if task.recall is None else task.recall.read
+        known: tuple[object, AffineMap] | None = read.get(id(task.predictor))
+        if known is not None:
+            return known[1]
         double = _in_double(task)
         found = cls._by_probes(task, double) if double is not None else cls._by_jacobian(task)
         found._check(task)
+        read[id(task.predictor)] = task.predictor, found
         return found
 
     @classmethod

@@ -30,16 +30,22 @@ class CutRow:
         row: the number of the row.
         deadline: when to give up, by `time.monotonic`.
         ease: the fraction of its terms at x0 by which a cut may be broken.
+        why: whether someone asks which cuts clash, where nothing meets them.
     """
 
     def __init__(
-        self, model: AffineTask, row: int, deadline: float = np.inf, ease: float = 0.0
+        self,
+        model: AffineTask,
+        row: int,
+        deadline: float = np.inf,
+        ease: float = 0.0,
+        why: bool = True,
     ) -> None:
         self._model = model
         self._row = row
         self._deadline = deadline
         self.ease = ease
-        self._master = Master(model.system(row), model.norm, model.grid(row), deadline)
+        self._master = Master(model.system(row), model.norm, model.grid(row), deadline, why)
         self._cuts: list[Cut] = []
         self._known: set[tuple[Quantifier, bytes]] = set()
         self._solved = 0  # how many cuts the last solution knew of

@@ -121,7 +121,9 @@ class _Row:
     def run(self, deadline: float) -> Points:
         """The closest point of all polyhedra, or the best until the deadline."""
         self.deadline = deadline
-        root = CutRow(self.model, self.row, deadline)
+        # Where decisions take turns, what clashes for one of them is no part of the proof.
+        why = bool(self.model.multiples(Quantifier.EVERY)) or not self._takes_turns
+        root = CutRow(self.model, self.row, deadline, why=why)
         if self.model.multiples(Quantifier.EVERY):
             change = self._meet_every(root)
             if change is None:

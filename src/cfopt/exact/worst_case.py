@@ -254,9 +254,7 @@ class _OneModel:
         for start in range(0, len(new), step):
             some = new[start : start + step]
             fresh |= zip(some, self._shift(case, some).swapaxes(0, 1), strict=True)
-        shifts = [
-            fresh[k] if k in fresh else self._shifts[row] for k, row in enumerate(case.rows)
-        ]
+        shifts = [fresh[k] if k in fresh else self._shifts[row] for k, row in enumerate(case.rows)]
         for k, shift in fresh.items():
             if (len(self._shifts) + 1) * shift.size <= _KEPT:
                 self._shifts[case.rows[k]] = shift
@@ -266,9 +264,7 @@ class _OneModel:
         """The same of some rows, by their numbers in the batch: `(C, R, D)`."""
         assert self._decisions is not None
         parts = [
-            self._model.spreading(
-                multiple * self._spread + self._model.spread(end[some])[:, None]
-            )
+            self._model.spreading(multiple * self._spread + self._model.spread(end[some])[:, None])
             for multiple in self._model.multiples(Quantifier.EVERY)
             for end in case.ends
         ]

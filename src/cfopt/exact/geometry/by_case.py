@@ -25,9 +25,9 @@ _TINY = 1e-300
 class ByCase:
     """Looks at every case of a support, the one with the least bound first.
 
-    Cuts bound the cost of all cases in a few array operations as they come, any two of them together
-    where there are many cases. The cheapest change of a case is computed only while its bound is the least, and stays the cheapest
-    as long as it meets the cuts that come later.
+    Cuts bound the cost of all cases in a few array operations as they come, any two of them
+    together where there are many cases. The cheapest change of a case is computed only while its
+    bound is the least, and stays the cheapest as long as it meets the cuts that come later.
 
     Arguments:
         system: limits for which `serves` is true.

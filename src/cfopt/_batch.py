@@ -93,6 +93,8 @@ def _divide(values: Any, counts: Sequence[int]) -> list[Any]:
         ends = list(accumulate(counts))
         return [values[end - count : end] for count, end in zip(counts, ends, strict=True)]
     if isinstance(values, Tensor):
-        return [part.clone() for part in values.split(list(counts))]  # each with its own memory
+        return [
+            part.clone() for part in torch.split(values, list(counts))
+        ]  # each with its own memory
     parts: list[Any] = values.split(counts)
     return parts

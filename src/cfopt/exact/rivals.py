@@ -76,9 +76,10 @@ class Rivals:
             stored[before:after] = found
         self._count = after
 
-    def _of(self, plan: int, count: int) -> list[Array]:
+    def _of(self, plan: int, count: int) -> tuple[Array, Array]:
         """The first so many half-spaces of a plan: `(C,)` and `(C, p)`."""
-        return [stored[:count, plan] for stored in self._store]
+        excess, normals = self._store
+        return excess[:count, plan], normals[:count, plan]
 
     def knows(self, rival: Array) -> bool:
         """Whether a rival has been met, `(m,)`."""

@@ -211,10 +211,11 @@ class _Row:
         cost, weights = model.norm.to_both(-limits, normals, np.ones((1, normals.shape[2])))
         changes = -(weights * normals).sum(axis=0)
         kept = ((normals * changes).sum(axis=2) <= limits + cuts.rounding[which]).all(axis=0)
-        if not kept.all():
+        if not kept.any():
             return False
         self.looked += len(some)
-        best = int(cost[:, 0].argmin())
+        # Others are never enough alone, or have half-spaces that are nearly parallel.
+        best = int(np.where(kept, cost[:, 0], np.inf).argmin())
         self.u, self.cost = changes[best], model.norm(changes[best])
         return True
 

@@ -44,6 +44,7 @@ from benchmarks import (
     qp,
     question_bars,
     question_claims,
+    questions_network,
     questions_wishes,
     realism,
     roads,
@@ -102,8 +103,8 @@ TITLES = {
     "thresholds": "Relative answers at thresholds of trees, predicted anew by the library itself",
     "few changes": "Few changes and several options behind an affine predictor: claims, some of "
     "them checked over all sets of features, and CPU time beside the plain question",
-    "few changes behind a network": "Few changes behind a network of three layers, beside the "
-    "nearest of many points",
+    "questions behind a network": "Every kind of question behind a network of three layers on the "
+    "5x5 grid: beside the nearest of many points",
     "questions": "Further questions beside the plain one: 100 tasks each, best of five in turns",
     "wishes": "Partial wishes behind an affine predictor: claims checked by listing all decisions, "
     "and the time beside a question about the full plan",
@@ -272,7 +273,11 @@ def _options(record: Record) -> None:
     """Few changes, and several options."""
     grid, knapsack = tasks.grid(), tasks.knapsack(features=10)
     record("few changes", few_changes.compare(grid) + few_changes.compare(knapsack))
-    record("few changes behind a network", few_changes.behind_a_network())
+
+
+def _network_questions(record: Record) -> None:
+    """Further questions where nothing is proved but by chance."""
+    record("questions behind a network", questions_network.compare())
 
 
 def _robust(record: Record) -> None:
@@ -295,6 +300,7 @@ GROUPS: dict[str, Callable[[Record], None]] = {
     "certified": _certified,
     "wishes": _wishes,
     "questions": _questions,
+    "network-questions": _network_questions,
     "options": _options,
     "robust": _robust,
     "maps": _maps,

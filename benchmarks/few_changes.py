@@ -13,12 +13,9 @@ from typing import Any
 
 import numpy as np
 import quadprog
-import torch
-from torch import Tensor
 
 import cfopt
 from benchmarks.independent import Array, by_interior_point, cuts, is_feasible
-from benchmarks.networks import bench as trained
 from benchmarks.tasks import Bench
 from cfopt.names import counted
 
@@ -26,8 +23,6 @@ from cfopt.names import counted
 _TASKS, _CHECKED, _CHECKED_CHANGES = 20, 3, 2
 #: Changes that are asked about, and options.
 _MOST, _OPTIONS = 5, 5
-#: Points that are drawn behind a network, and for how many changes at most.
-_SAMPLES, _DRAWN_CHANGES = 20_000, 3
 #: How much more CPU time than the plain question each may take.
 _BAR_CHANGES, _BAR_OPTIONS = 10, 8
 
@@ -60,59 +55,6 @@ def compare(bench: Bench) -> list[dict[str, Any]]:
             | _ratio(seconds, plain, _BAR_OPTIONS)
         )
     return lines
-
-
-def behind_a_network(tasks: int = 20, seed: int = 0) -> list[dict[str, Any]]:
-    """Absolute questions behind a network of 3 layers: found, beside the nearest of many points.
-
-    Points are drawn that change no more than so many features, whichever these are.
-    """
-    pipeline, contexts, wanted, _ = trained("grid", 3)
-    x0, wanted = contexts[:tasks], wanted[:tasks]
-    generator, lines = torch.Generator().manual_seed(seed), []
-    for most in range(1, _DRAWN_CHANGES + 1):
-        features = cfopt.Features(max_changes=most)
-        e = cfopt.explain(x0, pipeline, cfopt.Absolute(wanted), features=features)
-        best = torch.stack(
-            [
-                _nearest_drawn(pipeline, *row, most, generator)
-                for row in zip(x0, wanted, strict=True)
-            ]
-        )
-        open_rows = torch.tensor([s is not cfopt.Status.ALREADY_VALID for s in e.status])
-        found, drawn = e.valid & open_rows, best.isfinite() & open_rows
-        both = found & drawn
-        ratio = float(e.loss[both].sum() / best[both].sum()) if both.any() else float("nan")
-        lines.append(
-            {
-                "tasks": "grid 5x5, 3 layers, absolute",
-                "asked": f"at most {counted(most, 'change')}",
-                "rows": int(open_rows.sum()),
-                "found": int(found.sum()),
-                "found by drawing": int(drawn.sum()),
-                "by both": int(both.sum()),
-                "loss / that of the nearest drawn": ratio,
-                "optimal or proved": int((e.optimal & open_rows).sum())
-                + sum(s is cfopt.Status.PROVED_INFEASIBLE for s in e.status),
-            }
-        )
-    return lines
-
-
-def _nearest_drawn(
-    pipeline: cfopt.Pipeline, x0: Tensor, wanted: Tensor, most: int, generator: torch.Generator
-) -> Tensor:
-    """The least squared distance of drawn points with so few changes at which a plan is best."""
-    shape = (_SAMPLES, len(x0))
-    ranks = torch.rand(shape, generator=generator).argsort(dim=1)
-    step = torch.randn(shape, generator=generator, dtype=torch.float64) * (ranks < most)
-    radius = 6 * torch.rand((_SAMPLES, 1), generator=generator, dtype=torch.float64)
-    x = x0 + radius * step / step.norm(dim=1, keepdim=True)
-    with torch.no_grad():
-        costs = pipeline.problem.sense.sign * pipeline.costs(x)
-    values = costs @ pipeline.problem.decisions().to(costs).T
-    holds = costs @ wanted.to(costs) <= values.amin(1)
-    return torch.where(holds, (x - x0).square().sum(1), torch.inf).amin()
 
 
 def _timed(ask: Callable[[], cfopt.Explanation]) -> tuple[cfopt.Explanation, float]:

@@ -67,6 +67,8 @@ def _report() -> Iterator[str]:
     whole = overview(mixed, 2.5)
     yield f"# All tasks\n{whole.asked}\n{whole.lede}\n{whole.trend}"
     yield "\n".join(f"{one.plain}: {one.meaning}" for one in whole.counts)
+    few = grid_question(features=cfopt.Features(max_changes=2), robust=cfopt.Ball(0.05), margin=0.1)
+    yield f"# Few changes, robust, by a margin\n{overview(few, 2.5).asked}"
     valid = mixed[0]
     alternative = valid.alternative
     assert alternative is not None
@@ -107,7 +109,7 @@ def _summaries() -> Iterator[str]:
     several = grid_question(criterion=cfopt.Epsilon(0.2), features=few, options=2)
     yield f"# Few changes, and options\n{several[0].summary()}\n\n{several.summary()}"
     priced = grid_question(prices=cfopt.Prices())
-    yield f"# Prices\n{_first(priced).summary()}"
+    yield f"# Prices\n{_first(priced).summary()}\n\n{priced.summary()}"
     robust = grid_question(robust=cfopt.Ball(0.05))
     yield f"# Robust\n{_first(robust).summary()}"
 

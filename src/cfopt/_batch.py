@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -43,6 +44,13 @@ class Batch:
         joined = {name: _join([getattr(part, name) for part in parts]) for name in names}
         return replace(parts[0], **joined)
 
+    def split(self, counts: Sequence[int]) -> list[Self]:
+        """Parts of so many rows each, in their order."""
+        names = self.row_fields()
+        divided = [_divide(getattr(self, name), counts) for name in names]
+        parts = zip(*divided, strict=True) if names else [()] * len(counts)
+        return [replace(self, **dict(zip(names, part, strict=True))) for part in parts]
+
 
 def are_all(rows: Tensor, count: int) -> bool:
     """Whether rows are all of so many, in their order."""
@@ -78,3 +86,17 @@ def _join(values: list[Any]) -> Any:
     if isinstance(first, tuple):
         return tuple(entry for value in values for entry in value)
     return type(first).concat(values)
+
+
+def _divide(values: Any, counts: Sequence[int]) -> list[Any]:
+    if values is None or (isinstance(values, tuple) and not values):
+        return [values] * len(counts)
+    if isinstance(values, tuple):
+        ends = list(accumulate(counts))
+        return [values[end - count : end] for count, end in zip(counts, ends, strict=True)]
+    if isinstance(values, Tensor):
+        return [
+            part.clone() for part in torch.split(values, list(counts))
+        ]  # each with its own memory
+    parts: list[Any] = values.split(counts)
+    return parts

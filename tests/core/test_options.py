@@ -132,6 +132,42 @@ def test_options_are_in_tables_json_rows_and_words(pipeline) -> None:
         cfopt.explain(x0, pipeline, cfopt.Epsilon(0.2), options=0)
 
 
+def test_options_of_each_row_are_its_part_of_all_of_them(pipeline) -> None:
+    x0 = normal(6, 5)
+    e = cfopt.explain(x0, pipeline, cfopt.Relative(another(pipeline, x0)), options=3)
+    every, before = e.every_option(), 0
+    for row, one in enumerate(e.options):
+        part = every[slice(before, before + len(one))]
+        before += len(one)
+        assert torch.equal(one.x, part.x)
+        assert torch.equal(one.x0, x0[[row] * len(one)])
+        assert torch.equal(one.criterion.alternative, part.criterion.alternative)
+        assert (one.message, one.status, one.radius_kind) == (
+            part.message,
+            part.status,
+            part.radius_kind,
+        )
+        assert torch.equal(one.radius, part.radius)
+        assert float(e.radius[row]) == float(one.radius[0])
+        assert one.x.untyped_storage().nbytes() == one.x.nbytes  # it keeps no other row alive
+    assert before == len(every) == 18
+
+
+def test_a_predictor_is_read_anew_in_each_explanation() -> None:
+    problem = GridShortestPath(3, 3)
+    predictor, x0 = random_linear(5, problem.num_costs, bias=4.0), normal(4, 5)
+    wanted = another(cfopt.Pipeline(predictor, problem), x0)
+    cfopt.explain(x0, cfopt.Pipeline(predictor, problem), cfopt.Absolute(wanted), options=2)
+    with torch.no_grad():
+        predictor.weight.mul_(-2.0)
+    e = cfopt.explain(x0, cfopt.Pipeline(predictor, problem), cfopt.Absolute(wanted), options=2)
+    fresh = torch.nn.Linear(5, problem.num_costs).double()
+    fresh.load_state_dict(predictor.state_dict())
+    other = cfopt.explain(x0, cfopt.Pipeline(fresh, problem), cfopt.Absolute(wanted), options=2)
+    assert torch.equal(e.every_option().x, other.every_option().x)
+    assert e.valid.any()
+
+
 def test_options_of_large_contexts_are_a_distance_apart() -> None:
     problem = GridShortestPath(3, 3)
     layer = random_linear(210, problem.num_costs)

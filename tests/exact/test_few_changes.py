@@ -12,14 +12,17 @@ from tests.pipelines import another, normal, random_linear
 
 import cfopt
 from cfopt.exact.geometry import (
+    Cases,
     Choice,
     Euclidean,
     HalfSpaces,
     Leaf,
+    Leeway,
     Master,
     Support,
     System,
     Taxicab,
+    case_exclusions,
     proved_bound,
 )
 from cfopt.problems import GridShortestPath, Knapsack
@@ -174,6 +177,58 @@ def test_masters_that_grow_cut_by_cut_prove_what_new_ones_prove(norm) -> None:
                 assert norm(found.u) == pytest.approx(fresh.bound, rel=1e-6, abs=1e-9)
             outcomes.add(found.u is None)
     assert outcomes == {True, False}
+
+
+@pytest.mark.parametrize("granted", [0.0, 1e-4, 0.01])
+def test_all_cases_at_once_exclude_what_each_alone_excludes(granted: float) -> None:
+    rng = np.random.default_rng(1)
+    unit, free = np.arange(4), np.full(4, np.inf)
+    refuted = 0
+    for _ in range(40):
+        half = rng.normal(size=(3, 4)) * (rng.random((3, 4)) < 0.6)
+        normals, none = np.concatenate([half, -half]), np.zeros(6)
+        cuts = HalfSpaces(normals, rng.normal(size=6) - 1.5, none, none, none)
+        leeway = Leeway(granted * rng.random(6), granted * rng.random((6, 4)))
+        system = System.box(-free, free).counting(Support.of(unit, 2, ()))
+        system = system.with_cuts(cuts).with_leeway(leeway, cuts)
+        cases = system.support.cases
+        multipliers = np.maximum(rng.normal(size=(len(cases), 6)), 0.0)
+        multipliers[::2, 3:] = multipliers[::2, :3]  # of a half-space and its opposite
+        radius, hopeless = case_exclusions(system, cases, multipliers)
+        held = [np.flatnonzero(one == 0).tolist() for one in cases]
+        alone = [
+            system.holding(units).exclusion(one)
+            for units, one in zip(held, multipliers, strict=True)
+        ]
+        near = np.minimum(radius, 1e9)  # beyond, g is rounding
+        assert near == pytest.approx([min(one, 1e9) for one, _ in alone], rel=1e-9)
+        assert hopeless.tolist() == [one for _, one in alone]
+        refuted += int(hopeless.sum())
+    assert refuted > 20
+
+
+def test_the_count_is_blamed_for_a_clash_unless_no_number_of_changes_would_help(knapsack6) -> None:
+    wanted = knapsack6.problem.decisions()
+    x0 = normal(len(wanted), 5, seed=4)
+    few = cfopt.Features(max_changes=1)
+    limited = cfopt.explain(x0, knapsack6, cfopt.Absolute(wanted), features=few)
+    free = cfopt.explain(x0, knapsack6, cfopt.Absolute(wanted))
+    none = [row for row, one in enumerate(limited.status) if one == "proved infeasible"]
+    assert len(none) > 3
+    for row in none:
+        assert free.valid[row]
+        assert limited.clash[row].limits == ("at most 1 change",)
+    unlimited, exact = np.full(3, np.inf), np.zeros(2)
+    system = System.box(-unlimited, unlimited).counting(Support.of(np.arange(3), 1, ()))
+    for second, whole in (([0.0, 1.0, 0.0], False), ([-1.0, 0.0, 0.0], True)):
+        normals = np.array([[1.0, 0.0, 0.0], second])
+        master = Master(system, Euclidean())
+        master.add(HalfSpaces(normals, np.array([-1.0, -1.0]), exact, exact, exact))
+        found = master.solve()
+        assert found.u is None
+        assert found.bound == np.inf
+        assert proved_bound(master.system, Euclidean(), found.tree) == np.inf
+        assert isinstance(found.tree, Leaf if whole else Cases)
 
 
 def test_what_counts_changes_is_refused_or_kept_in_words(grid3) -> None:

@@ -14,6 +14,7 @@ from tests.pipelines import another, normal, random_linear
 import cfopt
 from cfopt.datasets import synthetic
 from cfopt.problems import MILP, GridShortestPath
+from cfopt.result.wording import price_words
 
 
 def by_duality(
@@ -150,3 +151,18 @@ def test_what_is_no_price_is_refused() -> None:
         cfopt.Prices(cfopt.Latent())
     with pytest.raises(cfopt.InputError, match="Prices needs Features"):
         cfopt.explain_costs(torch.ones(12), problem, cfopt.Epsilon(0.1), features=3)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (4.0, 3.5, "A-B would have to cost 12% less"),
+        (4.0, 4.01, "A-B would have to cost 0.25% more"),
+        (2.0, 4.5, "A-B would have to cost 125% more"),
+        (0.001, 3.0, "A-B would have to cost 299,900% more"),
+        (0.0, 3.0, "A-B would have to cost 3 instead of 0"),
+        (-1.0, 3.0, "A-B would have to cost 3 instead of -1"),
+    ],
+)
+def test_prices_are_told_in_plain_percentages(before: float, after: float, said: str) -> None:
+    assert price_words("A-B", before, after) == said

@@ -102,7 +102,7 @@ class AffineMap:
 
     @classmethod
     def of(cls, task: Task) -> AffineMap:
-        """Read off a task's affine predictor, in float64 on the host.
+        """Read off a task's affine predictor, in float64 on the host; once for an explanation.
 
         By unit vectors, where the predictor or a copy of it computes in float64; else by its
         Jacobian, whose entries do not suffer from a large bias.

@@ -16,6 +16,7 @@ from cfopt.exact.geometry import (
     Cases,
     Choice,
     Euclidean,
+    Grid,
     HalfSpaces,
     Leaf,
     Split,
@@ -23,7 +24,9 @@ from cfopt.exact.geometry import (
     Tree,
     bounds_by_case,
     bounds_of_many,
+    case_exclusions,
     leaves,
+    listed_cases,
     proved_bound,
     splits,
 )
@@ -162,18 +165,8 @@ class CutProof(AffineProof):
 
     def clash(self, model: AffineTask, row: int) -> Clash:
         """The cuts and limits with a multiplier; of several branches, those of any."""
-        system, grid = self.system(model, row), model.grid(row)
-        parts = list(leaves(system, self.tree, grid))
-        rows = np.zeros(len(system.matrix), dtype=bool)
-        features = np.zeros(len(system.lower), dtype=bool)
-        radius = np.inf
-        for part, leaf in parts:
-            rows |= np.abs(leaf.multipliers) > _ROLE * np.abs(leaf.multipliers).max(initial=0.0)
-            slope, _ = part.combine(leaf.multipliers)
-            used = np.abs(slope) > _ROLE * np.abs(leaf.multipliers).max(initial=0.0)
-            # What only this case holds is not a limit of the feature's own.
-            features |= used & ((part.lower < part.upper) | (system.lower == system.upper))
-            radius = min(radius, part.radius(leaf.multipliers))
+        system = self.system(model, row)
+        rows, features, radius = self._involved(system, model.grid(row))
         first = len(model.system(row).matrix)
         owners = [
             k
@@ -193,13 +186,36 @@ class CutProof(AffineProof):
             divided = {type(one) for one in splits(self.tree)}
             if Split in divided:
                 limits.append("features that are whole numbers")
-            if Choice in divided and domain.limits.max_changes is not None:
+            counted_out = Choice in divided or isinstance(self.tree, Cases)
+            if counted_out and domain.limits.max_changes is not None:
                 limits.append(f"at most {counted(domain.limits.max_changes, 'change')}")
         decisions = [self.cuts[k].decision for k in used]
         width = self.cuts[0].decision.shape[0] if self.cuts else 0
         return Clash(
             np.array(decisions).reshape(len(used), width), tuple(limits), tuple(locked), radius
         )
+
+    def _involved(self, system: System, grid: Grid | None) -> tuple[Flags, Flags, float]:
+        """The rows and features that clash, `(k,)` and `(p,)`, and within which radius."""
+        if isinstance(self.tree, Cases) and (cases := listed_cases(system, self.tree)) is not None:
+            weights = np.abs(self.tree.multipliers)
+            least = _ROLE * weights.max(axis=1, initial=0.0, keepdims=True)
+            slopes = np.abs(weights @ system.matrix)
+            held = system.lower == system.upper
+            used = (slopes > least) & ((cases > 0) | held)
+            radii, _ = case_exclusions(system, cases, weights)
+            return (weights > least).any(axis=0), used.any(axis=0), float(radii.min())
+        rows = np.zeros(len(system.matrix), dtype=bool)
+        features = np.zeros(len(system.lower), dtype=bool)
+        radius = np.inf
+        for part, leaf in leaves(system, self.tree, grid):
+            rows |= np.abs(leaf.multipliers) > _ROLE * np.abs(leaf.multipliers).max(initial=0.0)
+            slope, _ = part.combine(leaf.multipliers)
+            used = np.abs(slope) > _ROLE * np.abs(leaf.multipliers).max(initial=0.0)
+            # What only this case holds is not a limit of the feature's own.
+            features |= used & ((part.lower < part.upper) | (system.lower == system.upper))
+            radius = min(radius, part.radius(leaf.multipliers))
+        return rows, features, radius
 
 
 def _belong(model: AffineTask, rows: Indices, kind: Quantifier, decisions: Array) -> Flags:

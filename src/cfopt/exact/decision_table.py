@@ -80,29 +80,44 @@ class DecisionTable:
             self._sharpen(bounds, row, system, half_spaces, weights, further)
         return bounds
 
-    def bounds_against(self, row: int, rival: Array) -> tuple[Array, list[tuple[Array, Array]]]:
-        """What it costs at least to let each decision beat a rival, limits apart: `(D,)`.
+    def bounds_against(self, row: int, rivals: Array) -> tuple[Array, Array, Array]:
+        """What it costs at least to let each decision beat each rival, limits apart: `(D,)`.
 
         With a margin, `<theta, y> + margin |<theta, y>| <= <theta, rival>`. And the half-spaces
-        `normals @ u <= -excess` from which that follows, `(D,)` and `(D, p)` each.
+        `normals @ u <= -excess` from which that follows, those of the first rival first: `(C, D)`
+        and `(C, D, p)`.
+
+        Arguments:
+            rivals: `(K, m)`.
         """
         margin = self.model.rules.margin
         multiples = (1.0 + margin, 1.0 - margin) if margin > 0 else (1.0,)
+        system = self.model.system(row)
 
         def weights(model: AffineTask, some: Indices) -> Array:
             largest = max(
-                self.model.largest_entry(row, rival[None]),
+                self.model.largest_entry(row, rivals),
                 float(np.abs(self.decisions).max(initial=0.0)),
             )
             found: Array = multiples[0] * np.abs(self.decisions[some]) + largest
             return found
 
-        half_spaces = list(self._half_spaces(row, multiples, -rival[None]))
-        system = self.model.system(row)
-        bounds = self._bounds(row, system, half_spaces, weights)
-        if len(half_spaces) > 1:
-            self._sharpen(bounds, row, system, half_spaces, weights)
-        return bounds, [(excess, normals) for _, excess, normals in half_spaces]
+        if len(multiples) * len(self.model.models) == 1:
+            # Each rival has one half-space: these are looked at together.
+            (model,), size = self.model.models, len(rivals) * len(self)
+            excess, normals = self._arrays(row, 0, 1.0, -rivals)
+            flat = [(model, excess.reshape(size), normals.reshape(size, -1))]
+            numbers = np.tile(np.arange(len(self)), len(rivals))
+            found = self._bounds(row, system, flat, weights, numbers)
+            return found.reshape(len(rivals), -1).max(axis=0, initial=0.0), excess, normals
+        bounds: Array = np.zeros(len(self))
+        each: list[HalfSpace] = []
+        for rival in rivals:
+            own = list(self._half_spaces(row, multiples, -rival[None]))
+            alone = self._bounds(row, system, own, weights)
+            self._sharpen(alone, row, system, own, weights)
+            bounds, each = np.maximum(bounds, alone), each + own
+        return bounds, np.stack([one for _, one, _ in each]), np.stack([one for *_, one in each])
 
     def _bounds(
         self,
@@ -208,25 +223,38 @@ class DecisionTable:
 
         With the task of the predictor that it is about.
         """
-        every = (self.model.models, self._slopes, self._sizes)
-        decisions = self.decisions[some]
-        for number, (model, slopes, sizes) in enumerate(zip(*every, strict=True)):
-            values, levels = decisions @ model.prices0[row], ends @ model.prices0[row]
-            by_end, by_end_sizes = ends @ model.slopes, np.abs(ends) @ np.abs(model.slopes)
+        for number, model in enumerate(self.model.models):
             for multiple in multiples:
-                excess = multiple * values + levels[:, None]  # (E, D)
-                excess += self._shift(number, multiple, ends, some)
-                normals = multiple * slopes[some] + by_end[:, None]  # (E, D, p)
-                noise = abs(multiple) * sizes[some] + by_end_sizes[:, None]
-                normals[np.abs(normals) <= NOISE * noise] = 0.0
-                # Constant, and broken by no more than rounding: not broken.
-                flat = ~normals.any(axis=2)
-                if flat.any():
-                    size = abs(multiple) * (np.abs(decisions) @ model.sizes[row])
-                    size = size + (np.abs(ends) @ model.sizes[row])[:, None]
-                    excess[flat & (excess <= DOUBT * model.eps * size)] = 0.0
-                for one in zip(excess, normals, strict=True):
+                found = self._arrays(row, number, multiple, ends, some)
+                for one in zip(*found, strict=True):
                     yield model, *one
+
+    def _arrays(
+        self,
+        row: int,
+        number: int,
+        multiple: float,
+        ends: Array,
+        some: Indices | slice = _ALL,
+    ) -> tuple[Array, Array]:
+        """The inequalities of one predictor, by its number, and of one multiple of decisions.
+
+        With each end: `(E, D)` and `(E, D, p)`.
+        """
+        model, decisions = self.model.models[number], self.decisions[some]
+        slopes, sizes = self._slopes[number][some], self._sizes[number][some]
+        excess = multiple * (decisions @ model.prices0[row]) + (ends @ model.prices0[row])[:, None]
+        excess += self._shift(number, multiple, ends, some)
+        normals = multiple * slopes + (ends @ model.slopes)[:, None]
+        noise = abs(multiple) * sizes + (np.abs(ends) @ np.abs(model.slopes))[:, None]
+        normals[np.abs(normals) <= NOISE * noise] = 0.0
+        # Constant, and broken by no more than rounding: not broken.
+        flat = ~normals.any(axis=2)
+        if flat.any():
+            size = abs(multiple) * (np.abs(decisions) @ model.sizes[row])
+            size = size + (np.abs(ends) @ model.sizes[row])[:, None]
+            excess[flat & (excess <= DOUBT * model.eps * size)] = 0.0
+        return excess, normals
 
     def _shift(
         self, number: int, multiple: float, ends: Array, some: Indices | slice = _ALL

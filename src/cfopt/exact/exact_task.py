@@ -41,6 +41,7 @@ class ExactTask(Inequalities):
         self.norm = NORMS[type(task.space.proximity)]
         self._box: tuple[Array, Array] | None = None
         self._sums: tuple[Array, Array, Array] | None = None
+        self._supports: dict[int, Support] = {}
         if (domain := task.space.domain) is not None:
             # The origin is allowed, whatever rounding says.
             lower = domain.lower.double().cpu().numpy() - self.origin
@@ -126,8 +127,11 @@ class ExactTask(Inequalities):
         domain = self.space.domain
         if domain is None or not domain.counted:
             return None
-        spared = domain.spared[row] if domain.spared else ()
-        return Support.of(domain.limits.unit, domain.limits.max_changes, spared)
+        if row not in self._supports:
+            spared = domain.spared[row] if domain.spared else ()
+            limits = domain.limits
+            self._supports[row] = Support.of(limits.unit, limits.max_changes, spared)
+        return self._supports[row]
 
     def grid(self, row: int) -> Grid | None:
         """Which entries of a row's context are whole numbers."""

@@ -115,8 +115,8 @@ class WishProof(Certificate[WishTask]):
         if table is None or not all(model.admits(row, rival) for rival in self.decisions()):
             return 0.0
         rivals = Rivals(table, row)
-        for rival in self.rivals:
-            rivals.meet(rival)
+        if len(self.rivals):
+            rivals.meet(self.rivals)
         bounds = rivals.bounds
         for k, multipliers in self.multipliers.items():
             bounds[k] = max(bounds[k], rivals.bound(k, multipliers))

@@ -21,6 +21,8 @@ from cfopt.question.quantifier import Quantifier
 
 #: The most decisions that are listed, and how many of their shifts are kept.
 _LISTED, _KEPT = 100_000, 20_000_000
+#: How many slopes, of each decision with each feature, are looked at together.
+_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -232,7 +234,7 @@ class _OneModel:
         assert self._decisions is not None
         values = case.prices @ self._decisions.T
         worst: Array | None = None
-        shifts = np.stack([self._shift(case, k) for k in range(len(case.rows))], axis=1)
+        shifts = self._shifts_of(case)
         number = 0
         for multiple in self._model.multiples(Quantifier.EVERY):
             for end in case.ends:
@@ -243,22 +245,33 @@ class _OneModel:
         assert worst is not None
         return worst
 
-    def _shift(self, case: _Batch, k: int) -> Array:
-        """What each decision may add in a row's inequalities: `(C, D)`."""
-        key = case.rows[k]
-        if key in self._shifts:
-            return self._shifts[key]
+    def _shifts_of(self, case: _Batch) -> Array:
+        """What each decision may add in the inequalities of all rows: `(C, R, D)`."""
+        assert self._decisions is not None
+        new = [k for k, row in enumerate(case.rows) if row not in self._shifts]
+        step = max(1, _AT_ONCE // max(self._spread.size, 1))
+        fresh: dict[int, Array] = {}
+        for start in range(0, len(new), step):
+            some = new[start : start + step]
+            fresh |= zip(some, self._shift(case, some).swapaxes(0, 1), strict=True)
+        shifts = [fresh[k] if k in fresh else self._shifts[row] for k, row in enumerate(case.rows)]
+        for k, shift in fresh.items():
+            if (len(self._shifts) + 1) * shift.size <= _KEPT:
+                self._shifts[case.rows[k]] = shift
+        return np.stack(shifts, axis=1)
+
+    def _shift(self, case: _Batch, some: list[int]) -> Array:
+        """The same of some rows, by their numbers in the batch: `(C, R, D)`."""
         assert self._decisions is not None
         parts = [
-            self._model.spreading(multiple * self._spread + self._model.spread(end[k : k + 1]))
+            self._model.spreading(multiple * self._spread + self._model.spread(end[some])[:, None])
             for multiple in self._model.multiples(Quantifier.EVERY)
             for end in case.ends
         ]
         shift = np.stack(parts)
         if case.skips_own:
-            shift[:, (self._decisions == case.pivot[k]).all(axis=1)] = -np.inf
-        if (len(self._shifts) + 1) * shift.size <= _KEPT:
-            self._shifts[key] = shift
+            own = (self._decisions == case.pivot[some][:, None]).all(axis=2)
+            shift[:, own] = -np.inf
         return shift
 
 
@@ -268,7 +281,7 @@ class _Batch:
     def __init__(self, model: AffineTask, rules: Rules, rows: list[int], prices: Array) -> None:
         self.model, self.rules, self.rows, self.prices = model, rules, rows, prices
         #: What is added to the multiples of y, `(E, R, m)`.
-        self.ends: Array = np.stack([model.ends(row) for row in rows], axis=1)
+        self.ends: Array = model.ends_of_each(np.array(rows)).swapaxes(0, 1)
         self.skips_own = rules.criterion.contrasts and rules.margin > 0
 
     @property

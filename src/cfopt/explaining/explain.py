@@ -186,7 +186,7 @@ def answer(
                 using = _with_reference(using, known, part)
                 points = _run(using, part.until(began + limit), open_rows, on_progress)
                 settle(outcomes, part, open_rows, points, _unproved(part))
-                if question.options > 1:
+                if question.options > 1 and Quantifier.EVERY in task.rules.criterion.multiples:
                     met.update(_decisions(points, open_rows))
             return outcomes.close(task, question)
 
@@ -231,18 +231,13 @@ def _seconds_to_compile(pipeline: Pipeline, question: Question) -> float:
 def _with_radii(e: Explanation, pipeline: Pipeline, recall: Recall | None) -> Explanation:
     """With how far each option may be off, if that is quick; else it is measured when asked for."""
     every = e.every_option()
-    found, before = quick_radii(every, pipeline, recall), 0
+    every = replace(every, radii=quick_radii(every, pipeline, recall), pipeline=pipeline)
     if e.options is None:
-        return replace(e, radii=found, pipeline=pipeline)
-    options, first = [], []
-    for one in e.options:
-        numbers = torch.arange(before, before + len(one))
-        part = None if found is None else found[numbers]
-        options.append(replace(one, radii=part, pipeline=pipeline))
-        first.append(before)
-        before += len(one)
-    own = None if found is None else found[torch.tensor(first)]
-    return replace(e, radii=own, pipeline=pipeline, options=tuple(options))
+        return every
+    counts = [len(one) for one in e.options]
+    first = torch.tensor(counts).cumsum(0) - torch.tensor(counts)
+    own = None if every.radii is None else every.radii[first]
+    return replace(e, radii=own, pipeline=pipeline, options=tuple(every.split(counts)))
 
 
 def _prices(e: Explanation, problem: Problem, prices: Prices) -> Explanation:

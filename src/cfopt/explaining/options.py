@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import torch
@@ -112,7 +113,8 @@ class _Found:
     def of_each_row(self) -> tuple[Explanation, ...]:
         """The options of each row as an explanation of their own."""
         every = replace(Explanation.concat(self._parts), message=tuple(self._words))
-        return tuple(every[own] for own in self._places)
+        order = [place for own in self._places for place in own]
+        return tuple(every[order].split([len(own) for own in self._places]))
 
 
 def _sparing(found: _Found, task: Task, count: int, explain: Explain) -> None:
@@ -120,6 +122,7 @@ def _sparing(found: _Found, task: Task, count: int, explain: Explain) -> None:
     domain = task.space.domain
     if domain is None:
         domain = Domain.unlimited(found.first.features, task.space.origin)
+    name = cache(domain.unit_name)
     spared: list[tuple[frozenset[int], ...]] = [()] * len(found)
     rows = [row for row, one in enumerate(found.first.status) if one is Status.VALID]
     latest = found.first[rows]
@@ -146,7 +149,7 @@ def _sparing(found: _Found, task: Task, count: int, explain: Explain) -> None:
         changed = domain[torch.tensor(rows)].changed(answers.x).cpu().numpy()
         for i in good:
             earlier = {k for units in spared[rows[i]] for k in units}
-            kept = [domain.unit_name(k) for k in sorted(earlier) if not changed[i, k]]
+            kept = [name(k) for k in sorted(earlier) if not changed[i, k]]
             found.rename(i, f"leaving {join_words(kept, most=4)} unchanged")
         rows, latest = [rows[i] for i in good], answers[good]
 

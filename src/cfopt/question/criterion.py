@@ -213,9 +213,15 @@ class Contrastive(Criterion):
         return replace(self, alternative=torch.where(same, factual, alternative))
 
     def __getitem__(self, rows: Tensor) -> Self:
+        return self if self._shared else super().__getitem__(rows)
+
+    def split(self, counts: Sequence[int]) -> list[Self]:
+        return [self] * len(counts) if self._shared else super().split(counts)
+
+    @property
+    def _shared(self) -> bool:
         # One decision or wish for all rows is that of some of them too.
-        shared = self.foil is not None or self.alternative.ndim == 1
-        return self if shared else super().__getitem__(rows)
+        return self.foil is not None or self.alternative.ndim == 1
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:

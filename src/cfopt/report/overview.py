@@ -18,6 +18,7 @@ from cfopt.report.trends import land_trend, trend
 from cfopt.result.explanation import Explanation
 from cfopt.result.nearness import measured
 from cfopt.result.status import Status
+from cfopt.result.wording import terms
 
 #: The bars of the chart of distances, and its size.
 _BINS, _WIDTH, _HEIGHT = 24, 480, 96
@@ -103,7 +104,8 @@ def _asked(e: Explanation) -> str:
     else:
         names = e.features.names
         what = join_words(list(names), most=_NAMED) if names else f"{e.x0[0].numel():,} features"
-    return f"{e.criterion.ask()}{margin}" + (f" Asked of {what}." if what else "")
+    asked = f"{e.criterion.ask()}{margin}{terms(e.asked)}"
+    return asked + (f" Asked of {what}." if what else "")
 
 
 def _lede(tally: Tally) -> str:

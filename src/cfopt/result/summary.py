@@ -7,7 +7,7 @@ from collections import Counter
 from cfopt.names import counted, join_words
 from cfopt.result.explanation import Explanation
 from cfopt.result.status import Status
-from cfopt.result.wording import moved_words, price_words, question, radius_words
+from cfopt.result.wording import moved_words, price_words, question, radius_words, terms
 
 #: How many changes, or rows without an answer, a summary lists.
 _SHOWN = 6
@@ -20,7 +20,7 @@ def summary(e: Explanation) -> str:
         lines += [words] if (words := radius_words(float(e.radius[0]), e.radius_kind[0])) else []
     if e.prices is not None and len(e) == 1:
         lines += _of_prices(e.prices)
-    return "\n".join([question(e.criterion, e.margin), *lines])
+    return "\n".join([question(e.criterion, e.margin) + terms(e.asked), *lines])
 
 
 def _of_row(e: Explanation) -> list[str]:
@@ -82,6 +82,9 @@ def _of_batch(e: Explanation) -> list[str]:
     if e.options is not None:
         several = [len(one) for one in e.options if one.valid[0]]
         lines.append(f"{sum(several)} options for {counted(len(several), 'answered context')}.")
+    if e.prices is not None:
+        priced = int(e.prices.valid.sum())
+        lines.append(f"Changes of the costs themselves would do in {priced} of {len(e)} contexts.")
     moved = 0 if e.latent is None else int(e.reconstruction_moved.sum())
     if moved:
         lines.append(

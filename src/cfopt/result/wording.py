@@ -12,10 +12,10 @@ from typing import Any
 from torch import Tensor
 
 from cfopt.exact.certificate import Clash
-from cfopt.names import join_words
+from cfopt.names import counted, join_words
 from cfopt.problems.base import Problem
 from cfopt.problems.sense import Sense
-from cfopt.question import Contrastive, Criterion
+from cfopt.question import Contrastive, Criterion, Question
 
 #: What is added where reconstruction, before any search, changes the decision.
 BY_THE_MODEL = (
@@ -33,6 +33,16 @@ def question(criterion: Criterion, margin: float = 0.0) -> str:
     return f"{asked} (With a margin of {100 * margin:g}%.)" if margin > 0 else asked
 
 
+def terms(asked: Question) -> str:
+    """What else an answer has to be like, in sentences to follow the question; "" if nothing."""
+    said, most = [], asked.features.max_changes
+    if most is not None:
+        said.append(f" No more than {counted(most, 'feature')} may change.")
+    if asked.robust is not None:
+        said.append(f" It has to hold {asked.robust.words}.")
+    return "".join(said)
+
+
 def moved_words(feature: str, before: Any, after: Any, change: float) -> str:
     """How one feature changed: "city: Rome -> Milan", "size: 2 -> 3 (+1)"."""
     if math.isnan(change):
@@ -46,8 +56,9 @@ def price_words(name: str, before: float, after: float) -> str:
     if before == 0 or before * after < 0:
         return f"{name} would have to cost {after:.3g} instead of {before:.3g}"
     less = "less" if abs(after) < abs(before) else "more"
-    part = abs(change / before)
-    return f"{name} would have to cost {100 * part:.2g}% {less}"
+    percent = 100 * abs(change / before)
+    said = f"{percent:.2g}" if percent < 99.5 else f"{percent:,.0f}"
+    return f"{name} would have to cost {said}% {less}"
 
 
 def resolved(problem: Problem, criterion: Criterion, plan: Tensor) -> str:

@@ -74,6 +74,10 @@ class Certify(Search):
             return TreeCells().refusal(task) or self.first.refusal(task)
         return ReluTask.refusal(task) or self.first.refusal(task)
 
+    def unproved(self) -> Search:
+        """The search that finds the first answers."""
+        return self.first.unproved()
+
     def steps(self, task: Task) -> Iterator[Progress]:
         """The search, then its rows one after the other; what is open at the end ends with it."""
         self.check(task)

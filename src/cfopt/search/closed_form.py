@@ -49,49 +49,44 @@ class ClosedForm(Search):
     def steps(self, task: Task) -> Iterator[Progress]:
         """All rows in one step."""
         self.check(task)
-        several = task.variation is not None and task.variation.predictors
-        if not _only_counted(task) or task.rules.margin > 0 or several:
+        several = task.variation is not None and bool(task.variation.predictors)
+        limited = several or task.rules.margin > 0 or not _unlimited(task)
+        model = None if limited else AffineTask(task)
+        if model is None or not _listed(model):
             for progress in CuttingPlane().steps(task):
                 done = progress.finished
                 named = done and replace(done, methods=("closed form",) * len(done))
                 yield replace(progress, finished=named)
             return
-        yield Progress(1, 0, len(task), _project(task))
+        yield Progress(1, 0, len(task), _project(task, model))
 
 
-def _only_counted(task: Task) -> bool:
-    """Whether nothing limits x but which features may change together, and these can be listed."""
+def _unlimited(task: Task) -> bool:
+    """Whether nothing limits x but which features may change together."""
     domain = task.space.domain
     if domain is None:
         return True
     free = bool((domain.lower == -torch.inf).all() and (domain.upper == torch.inf).all())
-    if not free or domain.discrete or len(domain.sums()[0]) or type(task.space.proximity) is not L2:
-        return False
-    model = AffineTask(task)
-    supports = [model.support(row) for row in range(len(task))]
+    euclidean = type(task.space.proximity) is L2
+    return free and euclidean and not domain.discrete and not len(domain.sums()[0])
+
+
+def _listed(model: AffineTask) -> bool:
+    """Whether the sets of features that may change together are listed, in all rows."""
+    supports = (model.support(row) for row in range(len(model)))
     return all(one is None or one.cases is not None for one in supports)
 
 
-def _moving(model: AffineTask, normals: Array) -> Array:
-    """Which entries change, 1 for each: those of the best case of each row, `(B, p) -> (B, p)`."""
-    moving: Array = np.ones_like(normals)
-    for row, normal in enumerate(normals):
-        support = model.support(row)
-        if support is not None:
-            assert support.cases is not None  # as `_only_counted` has made sure
-            moving[row] = support.cases[int((support.cases @ np.square(normal)).argmax())]
-    return moving
-
-
-def _project(task: Task) -> Points:
-    model = AffineTask(task)
+def _project(task: Task, model: AffineTask) -> Points:
     factual = model.rules.factual.numpy()
     cuts = [Cut(decision, Quantifier.GIVEN) for decision in factual]
     rows = np.arange(len(factual))
     directions = model.directions_of_each(rows, Quantifier.GIVEN, factual)[:, 0]
     found = model.cut(rows, directions)
     excess = np.where(found.limits < 0, found.rounding - found.limits, 0.0)
-    normals = found.normals * _moving(model, found.normals)
+    by_case = [_by_case(model, row, found[row : row + 1]) for row in range(len(factual))]
+    moving = [np.ones(found.normals.shape[1]) if one is None else one[0] for one in by_case]
+    normals = found.normals * np.stack(moving)
     norm, steepness = model.norm, model.norm.dual(normals)
     reachable = (excess > 0) & (steepness > 0)
     distance = np.divide(excess, steepness, where=reachable, out=np.zeros_like(excess))
@@ -104,8 +99,8 @@ def _project(task: Task) -> Points:
     multipliers = np.where(reachable, slope, unreachable)
     solved = torch.from_numpy(reachable | (excess == 0)).to(task.space.origin.device)
     trees = [
-        _by_case(model, row, found[row : row + 1]) or Leaf(multipliers[row : row + 1])
-        for row in range(len(factual))
+        Leaf(multipliers[row : row + 1]) if one is None or one[1] is None else one[1]
+        for row, one in enumerate(by_case)
     ]
     proofs = [CutProof((cut,), tree) for cut, tree in zip(cuts, trees, strict=True)]
     none = torch.zeros(len(task), dtype=torch.long, device=task.space.origin.device)
@@ -124,17 +119,20 @@ def _project(task: Task) -> Points:
     )
 
 
-def _by_case(model: AffineTask, row: int, cut: HalfSpaces) -> Cases | None:
-    """Multipliers of the half-space for each case of a row that counts changes, if any is needed.
+def _by_case(model: AffineTask, row: int, cut: HalfSpaces) -> tuple[Array, Cases | None] | None:
+    """Which entries change, 1 for each, in a row that counts changes, `(p,)`: the best case.
 
-    `2 e / |g|^2` with the entries of the case, of the half-space whose normal has length 1.
+    And multipliers of the half-space for each case, if any is needed: `2 e / |g|^2` with the
+    entries of the case, of the half-space whose normal has length 1.
     """
     support = model.support(row)
-    if support is None or cut.limits[0] >= 0:
+    if support is None:
         return None
-    assert support.cases is not None  # as `_only_counted` has made sure
-    length = float(np.linalg.norm(cut.normals[0]))
-    steepness = support.cases @ np.square(cut.normals[0])
-    if not (steepness > 0).all():
-        return None
-    return Cases((-2 * cut.limits[0] * length / steepness)[:, None])
+    assert support.cases is not None  # as `_listed` has made sure
+    square = np.square(cut.normals[0])
+    steepness = support.cases @ square
+    moving = support.cases[int(steepness.argmax())]
+    if cut.limits[0] >= 0 or not (steepness > 0).all():
+        return moving, None
+    length = float(np.sqrt(square.sum()))
+    return moving, Cases((-2 * cut.limits[0] * length / steepness)[:, None])

@@ -30,16 +30,22 @@ class CutRow:
         row: the number of the row.
         deadline: when to give up, by `time.monotonic`.
         ease: the fraction of its terms at x0 by which a cut may be broken.
+        why: whether someone asks which cuts clash, where nothing meets them.
     """
 
     def __init__(
-        self, model: AffineTask, row: int, deadline: float = np.inf, ease: float = 0.0
+        self,
+        model: AffineTask,
+        row: int,
+        deadline: float = np.inf,
+        ease: float = 0.0,
+        why: bool = True,
     ) -> None:
         self._model = model
         self._row = row
         self._deadline = deadline
         self.ease = ease
-        self._master = Master(model.system(row), model.norm, model.grid(row), deadline)
+        self._master = Master(model.system(row), model.norm, model.grid(row), deadline, why)
         self._cuts: list[Cut] = []
         self._known: set[tuple[Quantifier, bytes]] = set()
         self._solved = 0  # how many cuts the last solution knew of
@@ -86,16 +92,21 @@ class CutRow:
         self._keep(cuts, self._model.cut(self._row, directions, self.ease))
 
     @staticmethod
-    def add_each(rows: Sequence[CutRow], cuts: Sequence[Cut]) -> None:
-        """Collect a cut in each of some rows of one task, all of them of one role and no rays."""
-        model, kind = rows[0]._model, cuts[0].quantifier
-        numbers, eases = np.array([row._row for row in rows]), np.array([row.ease for row in rows])
-        found = model.directions_of_each(numbers, kind, np.stack([cut.decision for cut in cuts]))
-        count, size = found.shape[1:]
-        half_spaces = model.cut(numbers.repeat(count), found.reshape(-1, size), eases.repeat(count))
-        each = half_spaces.grouped(count * len(model.models))
-        for row, cut, own in zip(rows, cuts, each, strict=True):
-            row._keep([cut], own)
+    def add_each(rows: Sequence[CutRow], cuts: Sequence[Sequence[Cut]]) -> None:
+        """Collect cuts in each of some rows of one task, all of them of one role and no rays."""
+        model, kind = rows[0]._model, cuts[0][0].quantifier
+        counts = [len(own) for own in cuts]
+        numbers = np.array([row._row for row in rows]).repeat(counts)
+        eases = np.array([row.ease for row in rows]).repeat(counts)
+        decisions = np.stack([cut.decision for own in cuts for cut in own])
+        found = model.directions_of_each(numbers, kind, decisions)
+        width, size = found.shape[1:]
+        half_spaces = model.cut(numbers.repeat(width), found.reshape(-1, size), eases.repeat(width))
+        before = 0
+        for row, own, count in zip(rows, cuts, counts, strict=True):
+            after = before + count * width * len(model.models)
+            row._keep(own, half_spaces[before:after])
+            before = after
 
     def _keep(self, cuts: Sequence[Cut], half_spaces: HalfSpaces) -> None:
         self._cuts += cuts

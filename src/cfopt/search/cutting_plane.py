@@ -117,25 +117,24 @@ class _Run:
         # With a margin, what the alternative must beat are the other decisions only.
         own = same_decision(rules.pivot, rules.factual).numpy()
         skipped = own & (rules.margin > 0) & rules.criterion.contrasts
-        begun = np.flatnonzero(~skipped).tolist()
-        self._add({row: Cut(factual[row], self.kind) for row in begun})
+        begun = {row: [Cut(factual[row], self.kind)] for row in np.flatnonzero(~skipped).tolist()}
         if task.known and self.kind is Quantifier.EVERY:
             for row, cuts in self.cuts.items():
-                self._begin_with(cuts, task.known[row], rules.pivot[row].numpy())
+                known = self._worth_a_cut(task.known[row], rules.pivot[row].numpy())
+                every = [*begun.get(row, ()), *known]
+                begun[row] = [*{cut.key: cut for cut in every}.values()]
+                cuts.conclude()  # there is little left to collect in haste
+        self._add({row: cuts for row, cuts in begun.items() if cuts})
 
-    def _add(self, cuts: dict[int, Cut]) -> None:
-        """Let rows collect a cut each."""
+    def _add(self, cuts: dict[int, list[Cut]]) -> None:
+        """Let rows collect cuts."""
         if cuts:
             CutRow.add_each([self.cuts[row] for row in cuts], list(cuts.values()))
 
-    def _begin_with(self, cuts: CutRow, known: Array, pivot: Array) -> None:
-        """Let decisions be cuts that were worth one before; with a margin, not the plan itself."""
+    def _worth_a_cut(self, known: Array, pivot: Array) -> list[Cut]:
+        """Cuts of decisions that were worth one before; with a margin, not of the plan itself."""
         margin = self.model.rules.margin > 0
-        new = [Cut(one, self.kind) for one in known if not (margin and np.array_equal(one, pivot))]
-        new = [cut for cut in new if not cuts.knows(cut)]
-        if new:
-            cuts.add_all(new)
-        cuts.conclude()  # there is little left to collect in haste
+        return [Cut(one, self.kind) for one in known if not (margin and np.array_equal(one, pivot))]
 
     def advance(self, k: int, last: bool) -> Points | None:
         """Solve the masters, then ask the solver what they have missed."""
@@ -206,7 +205,7 @@ class _Run:
         rival, holds, good = self._rival(rules, rows, prices)
         decisions = rival.decisions.numpy()
         bad = base.problem.audit(decisions) if rules.calls_solver else {}
-        new: dict[int, Cut] = {}
+        new: dict[int, list[Cut]] = {}
         verdicts = zip(rows, holds.tolist(), good.tolist(), strict=True)
         for i, (row, held, well) in enumerate(verdicts):
             if i in rival.failures:
@@ -222,7 +221,7 @@ class _Run:
                 # Nothing new is the same again, or what a valid point meets but for the noise.
                 held = proven and (known or (well and cuts.resembles(cut)))
                 if not held and not known:
-                    new[row] = cut
+                    new[row] = [cut]
                     continue
             self.proven[row] = True
             if held and cuts.hasty:

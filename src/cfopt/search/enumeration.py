@@ -18,6 +18,7 @@ from cfopt.engine.task import Task
 from cfopt.exact.affine_proof import AffineProof, CutProof, ListProof
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.certificate import Cut
+from cfopt.exact.geometry import Euclidean
 from cfopt.exact.scenario_proof import ScenarioProof
 from cfopt.exact.worst_case import WorstCases
 from cfopt.question.quantifier import Quantifier
@@ -121,7 +122,9 @@ class _Row:
     def run(self, deadline: float) -> Points:
         """The closest point of all polyhedra, or the best until the deadline."""
         self.deadline = deadline
-        root = CutRow(self.model, self.row, deadline)
+        # Where decisions take turns, what clashes for one of them is no part of the proof.
+        why = bool(self.model.multiples(Quantifier.EVERY)) or not self._takes_turns
+        root = CutRow(self.model, self.row, deadline, why=why)
         if self.model.multiples(Quantifier.EVERY):
             change = self._meet_every(root)
             if change is None:
@@ -169,7 +172,11 @@ class _Row:
         """Look at decisions while they may be nearer; return whether time was up."""
         self.bounds = bounds = self._least()
         order = bounds.argsort(kind="stable").tolist()
-        for k in order[:_ALONE] if self._takes_turns else order:
+        if self._takes_turns:
+            order = [k for k in order[:_ALONE] if bounds[k] < np.inf]
+            if self._in_closed_form(order):
+                return False
+        for k in order:
             if bounds[k] == np.inf or bounds[k] >= (1 - _GAP) * self.cost:
                 return False
             if time.monotonic() > deadline:
@@ -184,6 +191,33 @@ class _Row:
             if change is not None and self.model.norm(change) < self.cost:
                 self.u, self.cost = change, self.model.norm(change)
         return False
+
+    def _in_closed_form(self, some: list[int]) -> bool:
+        """Take the nearest change for which one of some decisions is enough alone, all at once.
+
+        Return whether that could be done: where a decision has two half-spaces at the most, and
+        nothing else limits a change.
+        """
+        model, row = self.model, self.row
+        simple = model.only_farther and isinstance(model.norm, Euclidean)
+        if not some or not simple or model.multiples(Quantifier.EVERY):
+            return False
+        cuts = model.cut(row, model.directions(row, Quantifier.SOME, self.table.decisions[some]))
+        count = len(cuts.limits) // len(some)
+        if count > 2:
+            return False
+        which = np.arange(len(some)) * count + np.array([[0], [count - 1]])  # (2, K)
+        limits, normals = (cuts.limits - cuts.rounding)[which], cuts.normals[which]
+        cost, weights = model.norm.to_both(-limits, normals, np.ones((1, normals.shape[2])))
+        changes = -(weights * normals).sum(axis=0)
+        kept = ((normals * changes).sum(axis=2) <= limits + cuts.rounding[which]).all(axis=0)
+        if not kept.any():
+            return False
+        self.looked += len(some)
+        # Others are never enough alone, or have half-spaces that are nearly parallel.
+        best = int(np.where(kept, cost[:, 0], np.inf).argmin())
+        self.u, self.cost = changes[best], model.norm(changes[best])
+        return True
 
     def _least(self) -> Array:
         """What each decision costs at least if it is to be enough, `(D,)`."""

@@ -28,7 +28,8 @@ class FewChanges(Search):
     are taken back, and the search begins again with the other features only, until no more change
     than may. What is taken back is what changes least, and, in a second attempt, what is missed
     least when it is put back alone. The nearest answer that is verified is kept. Nothing is proved,
-    except by the first search, whose bound holds all the more for few changes.
+    except by the first search, whose bound holds all the more for few changes; so the others do
+    without what only proves.
 
     Arguments:
         search: the search.
@@ -50,7 +51,8 @@ class FewChanges(Search):
         domain = _domain(task)
         units = domain.limits.num_units
         least = min(domain.limits.max_changes or units - 1, units)
-        first = yield from self._search(_within(task, domain.uncounted()), 0)
+        first = yield from _finished(self.search, _within(task, domain.uncounted()), 0)
+        search = self.search.unproved()
         step, best = 1, _Best(task, first)
         hopeless = [proof is not None and proof.infeasible for proof in first.certificates]
         rows = torch.tensor([not one for one in hopeless], device=best.open.device)
@@ -63,19 +65,20 @@ class FewChanges(Search):
                 most = max(least, (int((weight > 0).sum(axis=1).max()) + 1) // 2)
                 held = _held(_domain(part), weight, most)
                 narrow = _within(part, _domain(part).uncounted().holding(held))
-                found = yield from self._search(narrow, step)
+                found = yield from _finished(search, narrow, step)
                 step, x = step + 1, found.x
                 best.keep(left, found)
         yield Progress(step + 1, 0, len(task), best.points)
 
-    def _search(self, task: Task, step: int) -> Generator[Progress, None, Points]:
-        """What the search finds; its rows finish later."""
-        parts = []
-        for progress in self.search.steps(task):
-            if progress.finished is not None:
-                parts.append(progress.finished)
-            yield replace(progress, step=step, running=len(task), finished=None, moving=None)
-        return Points.gather(parts)
+
+def _finished(search: Search, task: Task, step: int) -> Generator[Progress, None, Points]:
+    """What a search finds; its rows finish later."""
+    parts = []
+    for progress in search.steps(task):
+        if progress.finished is not None:
+            parts.append(progress.finished)
+        yield replace(progress, step=step, running=len(task), finished=None, moving=None)
+    return Points.gather(parts)
 
 
 class _Best:

@@ -154,7 +154,8 @@ class ScenarioTree:
         """The nearest change that meets cuts and what every decision must."""
         model, decisions, every = self._model, self._table.decisions, list[int]()
         limits = model.system(self._row).with_cuts(cuts)
-        master = Master(limits, model.norm, model.grid(self._row), self._deadline)
+        grid = model.grid(self._row)
+        master = Master(limits, model.norm, grid, self._deadline, why=False)
         while True:
             found = master.solve()
             worst = None

@@ -29,6 +29,9 @@ _WORTH_A_CUT = 1e-10
 _NUMBERS = 100_000_000
 #: What may be left open, as a fraction of the cost: many plans may share one bound.
 _GAP = 1e-9
+#: How many rows are handed over at once, which costs little more than one: at least so many, and
+#: this fraction of all.
+_TOGETHER, _SHARE = 25, 0.25
 
 
 @registry.searches.register
@@ -81,7 +84,7 @@ class Wishes(Search):
         run = _Run(task, self.max_plans)
         for k in range(1, self.max_rounds + 1):
             finished = run.advance(k, last=task.late or k == self.max_rounds)
-            yield Progress(k, len(run.rows), len(task), finished)
+            yield Progress(k, len(run.rows) + len(run.ended), len(task), finished)
             if not run.rows:
                 return
 
@@ -97,6 +100,9 @@ class _Run:
         deadline = task.rules.problem.deadline
         self.rows = {row: _Row(self._model, table, row, deadline) for row in range(len(task))}
         self._solves = np.zeros(len(task), dtype=np.int64)
+        #: Rows that are done and not yet handed over, with the rounds that they took.
+        self.ended: dict[int, tuple[_Row, int]] = {}
+        self._together = max(_TOGETHER, round(_SHARE * len(task)))
 
     def advance(self, k: int, last: bool) -> Points | None:
         """One question to the solver for each row that has one; those without are finished."""
@@ -104,8 +110,11 @@ class _Run:
         asking = [row for row, plan in asked.items() if plan is not None]
         if asking:
             self._ask(asking)
-        done = [row for row in self.rows if last or asked[row] is None]
-        return self._finish(k, done) if done else None
+        for row in [row for row in self.rows if last or asked[row] is None]:
+            self.ended[row] = self.rows.pop(row), k
+        if not self.ended or (self.rows and len(self.ended) < self._together):
+            return None
+        return self._finish()
 
     def _ask(self, rows: list[int]) -> None:
         rules = self._model.rules[torch.tensor(rows)]
@@ -139,9 +148,11 @@ class _Run:
         worst = WorstCases(about).of(about.rules[torch.tensor(rows)], rows, every)
         return worst.rival, worst.holds(_WORTH_A_CUT).tolist(), worst.holds(TOLERANCE / 2).tolist()
 
-    def _finish(self, k: int, done: list[int]) -> Points:
-        """Take the rows that are done out of the batch."""
-        ended = [self.rows.pop(row) for row in done]
+    def _finish(self) -> Points:
+        """Hand over the rows that are done."""
+        done, ended = list(self.ended), [row for row, _ in self.ended.values()]
+        rounds = [k for _, k in self.ended.values()]
+        self.ended = {}
         device = self._task.space.origin.device
         rows = torch.tensor(done, dtype=torch.long, device=device)
         proofs = tuple(one.proof(self._limit) for one in ended)
@@ -149,7 +160,7 @@ class _Run:
             rows=rows,
             x=self._model.affine.contexts(done, np.stack([one.u for one in ended])),
             found=torch.tensor([one.cost < np.inf for one in ended], device=device),
-            steps=torch.full_like(rows, k),
+            steps=torch.tensor(rounds, dtype=torch.long, device=device),
             solves=torch.from_numpy(self._solves[done]).to(device),
             passes=torch.zeros_like(rows),
             notes=tuple(one.note for one in ended),
@@ -232,7 +243,7 @@ class _Row:
         """A rival is better at the point; by how little, if it has been met before."""
         branch = self._branches.get(self._plan)
         if branch is None:
-            if any(np.array_equal(rival, known) for known in self._rivals.decisions):
+            if self._rivals.knows(rival):
                 self._own_master(self._plan)  # which is more precise
             else:
                 self._meet(rival)
@@ -291,7 +302,7 @@ class _Row:
 
     def _meet(self, rival: Array) -> None:
         """Reckon with another rival of all plans."""
-        self._rivals.meet(rival)
+        self._rivals.meet(rival[None])
         self._bounds = np.maximum(self._bounds, self._rivals.bounds)
 
     def _close(self, plan: int) -> None:

@@ -20,6 +20,8 @@ from cfopt.exact.geometry.tree import Grid as Grid
 from cfopt.exact.geometry.tree import Leaf as Leaf
 from cfopt.exact.geometry.tree import Split as Split
 from cfopt.exact.geometry.tree import Tree as Tree
+from cfopt.exact.geometry.tree import case_exclusions as case_exclusions
 from cfopt.exact.geometry.tree import leaves as leaves
+from cfopt.exact.geometry.tree import listed_cases as listed_cases
 from cfopt.exact.geometry.tree import proved_bound as proved_bound
 from cfopt.exact.geometry.tree import splits as splits

@@ -28,7 +28,7 @@ class Refutation:
 def nearest_by_daqp(system: System) -> Optimum | Refutation:
     """The solution of least `|u|^2`, or multipliers of rows that clash; not yet checked."""
     if system.plain:
-        return _within_span(system)
+        return nearest_by_daqp_within(system.matrix, system.rows[1])
     free = system.lower < system.upper
     held = np.where(free, 0.0, system.lower)
     size, count = int(free.sum()), len(system.matrix)
@@ -58,13 +58,16 @@ def _clash_of(matrix: Array, weights: Array) -> Refutation:
     return Refutation(weights)
 
 
-def _within_span(system: System) -> Optimum | Refutation:
-    """Without bounds the nearest point is a combination of the normals, of which there are few."""
-    matrix, basis = system.matrix, None
+def nearest_by_daqp_within(matrix: Array, limits: Array) -> Optimum | Refutation:
+    """The same of half-spaces alone, `matrix @ u <= limits`: `(k, p), (k,)`.
+
+    The nearest point is a combination of the normals, of which there are few.
+    """
+    basis = None
     if matrix.shape[1] > _WIDE:
         basis = np.linalg.qr(matrix.T)[0]
         matrix = np.ascontiguousarray(matrix @ basis)
-    u, _, flag, info = daqp.solve(*_objective(matrix.shape[1]), matrix, system.rows[1])
+    u, _, flag, info = daqp.solve(*_objective(matrix.shape[1]), matrix, limits)
     if flag <= 0:
         return _clash_of(matrix, np.asarray(info["lam"]))
     return Optimum(u if basis is None else basis @ u, np.asarray(info["lam"]))

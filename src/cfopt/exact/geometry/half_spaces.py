@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -38,11 +38,6 @@ class HalfSpaces:
             self.doubt[rows],
             self.grain[rows],
         )
-
-    def grouped(self, width: int) -> Iterator[HalfSpaces]:
-        """So many at a time."""
-        every = (self.normals, self.limits, self.rounding, self.doubt, self.grain)
-        return map(HalfSpaces, *(values.reshape(-1, width, *values.shape[1:]) for values in every))
 
     @classmethod
     def joined(cls, parts: Sequence[HalfSpaces]) -> HalfSpaces:

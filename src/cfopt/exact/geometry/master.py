@@ -26,15 +26,22 @@ class Master:
         norm: what to minimise.
         grid: a flag for each entry that is a whole number, if any.
         deadline: when to give up branching, by `time.monotonic`.
+        why: whether someone asks why there is no solution, where there is none.
     """
 
     def __init__(
-        self, system: System, norm: Norm, grid: Grid | None = None, deadline: float = np.inf
+        self,
+        system: System,
+        norm: Norm,
+        grid: Grid | None = None,
+        deadline: float = np.inf,
+        why: bool = True,
     ) -> None:
         self.system = system
         self.norm = norm
         self.grid = grid if grid is not None and grid.integer.any() else None
-        self._deadline = deadline
+        self._deadline, self._why = deadline, why
+        self._listed = ByCase.serves(system, norm, self.grid)  # also when it has grown
         self._by_case: ByCase | None = None
         self._branching: Branching | None = None
         self._last: Array | None = None  # the last change that was handed out
@@ -55,8 +62,8 @@ class Master:
     def solve(self) -> Nearest:
         """The cheapest change, the bound that proves it, or a proof that there is none."""
         if self.grid is None and self.system.support is None:
-            return relax(self.system, self.norm)
-        if ByCase.serves(self.system, self.norm, self.grid):
+            return relax(self.system, self.norm, self._why)
+        if self._listed:
             self._by_case = self._by_case or ByCase(self.system)
             found = self._by_case.solve(self.system)
             if found is not None:
@@ -76,7 +83,7 @@ class Master:
         is a solution, it is the cheapest, however many units change.
         """
         support = self.system.support
-        if support is None or ByCase.serves(self.system, self.norm, self.grid):
+        if support is None or self._listed:
             return None
         if self._last is None:
             return relax(self.system, self.norm).u

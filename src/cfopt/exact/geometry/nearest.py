@@ -28,8 +28,12 @@ class Nearest:
     tree: Tree
 
 
-def relax(system: System, norm: Norm) -> Nearest:
-    """The cheapest change, whole and counted or not, with the bound that its multipliers prove."""
+def relax(system: System, norm: Norm, why: bool = True) -> Nearest:
+    """The cheapest change, whole and counted or not, with the bound that its multipliers prove.
+
+    Arguments:
+        why: whether someone asks why there is none, so that few rows should clash.
+    """
     nothing = Leaf(np.zeros(len(system.matrix)))
     if (system.lower > system.upper).any():
         return Nearest(None, np.inf, nothing)
@@ -40,7 +44,8 @@ def relax(system: System, norm: Norm) -> Nearest:
     refuted = None if found is None else found.multipliers
     # Of one case of many, nobody asks why there is no answer; of a whole system they do.
     decided = system.support is not None and not system.support.open.all()
-    clash = refuted if decided and refuted is not None else find_clash(system)
+    brief = (decided or not why) and refuted is not None
+    clash = refuted if brief else find_clash(system)
     clash = refuted if clash is None else clash
     if clash is None:
         return Nearest(None, 0.0, nothing)  # neither a solution nor a proof: nothing is claimed

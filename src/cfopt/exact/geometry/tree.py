@@ -9,10 +9,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cfopt._typing import Array
+from cfopt._typing import Array, Flags
 from cfopt.exact.geometry.norm import Norm
 from cfopt.exact.geometry.norms import Euclidean
-from cfopt.exact.geometry.system import System
+from cfopt.exact.geometry.system import FAR, ROUNDING, System
 
 #: A value this near to a whole number is one.
 _WHOLE = 1e-7
@@ -96,8 +96,12 @@ def proved_bound(system: System, norm: Norm, tree: Tree, grid: Grid | None = Non
         bound = max(0.0, norm.bound(system, tree.multipliers))
         # No answer lies within the radius, so the nearest is at least that far away.
         return max(bound, norm.at_distance(radius, len(system.lower))) if radius else bound
-    if isinstance(tree, Cases) and system.leeway is None and isinstance(norm, Euclidean):
-        return _least_case(system, tree)
+    if isinstance(tree, Cases) and isinstance(norm, Euclidean):
+        cases = listed_cases(system, tree)
+        if cases is not None and case_exclusions(system, cases, tree.multipliers)[1].all():
+            return np.inf
+        if system.leeway is None:
+            return 0.0 if cases is None else _least_case(system, cases, tree.multipliers)
     parts = _parts(system, tree, grid)
     if parts is None:
         return 0.0
@@ -133,26 +137,58 @@ def case_bounds(system: System, cases: Array, multipliers: Array) -> Array:
     return bounds
 
 
-def best_multiple(system: System, case: Array, multipliers: Array) -> Array:
-    """Multipliers that prove the most of their multiples in a case: `(p,), (k,) -> (k,)`.
+def best_multiple(system: System, case: Array, multipliers: Array) -> tuple[Array, float]:
+    """Multipliers that prove the most of their multiples in a case, and what: `(p,), (k,)`.
 
     `-t c - t^2 |g|^2 / 4` is the largest at `t = -2 c / |g|^2`.
     """
     above: Array = np.maximum(multipliers, 0.0)
     g, c = (above @ system.matrix) * case, float(above @ system.row_upper)
+    if c >= 0:
+        return above, -c - 0.25 * float(g @ g)
     # Where nothing moves the sum, the case is hopeless, and any multiple proves as much as it is.
-    return above * (-2 * c / max(float(g @ g), _VANISHING)) if c < 0 else above
+    multiple = -2 * c / max(float(g @ g), _VANISHING)
+    return multiple * above, -0.5 * multiple * c
 
 
-def _least_case(system: System, tree: Cases) -> float:
+def case_exclusions(system: System, cases: Array, multipliers: Array) -> tuple[Array, Flags]:
+    """As `System.exclusion` says of one: `(H, p), (H, k) -> (H,), (H,)`, without bounds.
+
+    The distance of u = 0 within which the multipliers prove that a case has no solution, and
+    whether it has none at all.
+    """
+    above = np.maximum(multipliers, 0.0)
+    g, c = (above @ system.matrix) * cases, above @ system.row_upper
+    noise = above @ (ROUNDING * np.abs(system.row_upper) + system.rows[3])
+    excess = -c - noise  # rounding must not pass for an excess
+    constant, growth = np.zeros(len(above)), np.zeros_like(g)
+    if system.leeway is not None:
+        constant, growth = above @ system.leeway.constant, above @ system.leeway.growth
+    vanishes = (np.abs(g) <= (above @ (system.rows[4] + ROUNDING))[:, None]).all(axis=1)
+    slope = np.sqrt(np.square((np.abs(g) + growth) * cases).sum(axis=1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        radius = np.where(excess > constant, (excess - constant) / slope, 0.0)
+    # All that counts is above 0, also where the leeway is none.
+    return radius, (excess > FAR * constant) & (excess > 0) & vanishes
+
+
+def listed_cases(system: System, tree: Cases) -> Array | None:
+    """Which entries may change in each case, `(H, p)`, where that alone limits a change.
+
+    None if something else does, or the multipliers belong to another system.
+    """
     support, free = system.support, system.held_or_free
     if support is None or support.cases is None or free is None:
-        return 0.0
+        return None
     if tree.multipliers.shape != (len(support.cases), len(system.matrix)):
-        return 0.0  # they belong to another system
+        return None
     if not np.isfinite(system.row_upper).all():
-        return 0.0
-    return max(0.0, float(case_bounds(system, support.cases * free, tree.multipliers).min()))
+        return None
+    return support.cases * free
+
+
+def _least_case(system: System, cases: Array, multipliers: Array) -> float:
+    return max(0.0, float(case_bounds(system, cases, multipliers).min()))
 
 
 def _parts(

@@ -20,14 +20,20 @@ export function showResult(tasks, pipeline, on) {
   const host = byId("result");
   const { result } = tasks[0];
   const both = tasks.length > 1;
-  const parts = [
-    opening(result),
-    offer(on.offer),
+  const conditions = [
     picturesOf(tasks, pipeline),
     statement(result, pipeline, both ? versus(tasks) : null),
     otherWays(result),
     both ? null : facts(result),
     ...tasks.map((task, k) => notes(task.result, both ? NAMES[k] : "")),
+  ].filter(Boolean);
+  const prices = inPrices(result);
+  const parts = [
+    opening(result),
+    offer(on.offer),
+    prices && levels(conditions, prices),
+    ...conditions,
+    prices,
     actions(tasks, on),
   ];
   host.className = `result ${result.status.replaceAll(" ", "-")}`;
@@ -121,14 +127,36 @@ function changes({ changes: { title, words, rows, folded, more, since } }, spell
   );
 }
 
-/** Further options as cards, and the same question in prices. */
-function otherWays({ options, prices, distance, changes: first }) {
+/** The same question in prices, as a card. */
+function inPrices({ prices }) {
+  if (!prices) return null;
+  const { rows } = prices.changes;
+  const table = rows.length ? changeTable("", rows) : null;
+  return el("section", { class: "ways", "aria-label": "In prices" }, card(prices, table));
+}
+
+/** A switch between what the conditions would have had to be, shown first, and the prices. */
+function levels(conditions, prices) {
+  const show = (level) => {
+    for (const part of conditions) part.hidden = level === "prices";
+    prices.hidden = level !== "prices";
+  };
+  const choices = ["conditions", "prices"].map((value, k) => {
+    const radio = { type: "radio", name: "level", value, checked: k === 0, onchange: () => show(value) };
+    return el("label", {}, el("input", radio), el("span", {}, capital(value)));
+  });
+  show("conditions");
+  const group = { class: "segments", role: "radiogroup", "aria-label": "What would have had to be otherwise" };
+  return el("div", { class: "levels" }, el("div", group, choices));
+}
+
+/** Further options as cards. */
+function otherWays({ options, distance, changes: first }) {
   const cards = options.map((way) => card(way, changeTable("", way.changes.rows)));
   if (options.length) {
     const words = first.rows.length ? "The answer above, the nearest." : "";
     cards.unshift(card({ name: "Option 1", said: words, distance }, changeTable("", first.rows)));
   }
-  if (prices) cards.push(card(prices, prices.changes.rows.length ? changeTable("", prices.changes.rows) : null));
   if (!cards.length) return null;
   return el("section", { class: "ways", "aria-label": "Other ways" }, cards);
 }

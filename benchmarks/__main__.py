@@ -29,6 +29,7 @@ from rich.table import Table
 import cfopt
 from benchmarks import (
     certified,
+    demo_threads,
     exact,
     explorer,
     explorer_page,
@@ -47,6 +48,7 @@ from benchmarks import (
     questions_network,
     questions_wishes,
     realism,
+    report_page,
     roads,
     robustness,
     speed,
@@ -93,6 +95,9 @@ TITLES = {
     "explorer progress": "Explorer: the events of one search on a map",
     "explorer load": "Explorer: 200 searches of 20 clients at once, each answer checked; memory",
     "explorer page": "Explorer: the page in a browser",
+    "report page": "A report of 1,000 rows in a browser",
+    "demo threads": "`cfopt demo` with one map while all cores are busy, in seconds: as it is, and "
+    "with one thread for everything",
     "trees": "Absolute questions behind tree ensembles on the 5x5 grid, one at a time: `TreeCells`",
     "trees by CP-SAT": "The same by CP-SAT: 20 trees of depth 4, cuts until the solver agrees",
     "trees beside CP-SAT": "Medians of these, and whether they keep the bar",
@@ -253,13 +258,15 @@ def _own_pipeline(record: Record) -> None:
 
 
 def _explorer(record: Record) -> None:
-    """The server of `cfopt serve` under load, and its page in a browser."""
+    """The server of `cfopt serve` under load, its page and a report in a browser, `cfopt demo`."""
     record("explorer decisions", explorer.decisions())
     record("explorer progress", explorer.progress())
     record("explorer load", explorer.load())
     page = explorer_page.measure()
     if page:  # there is a browser
         record("explorer page", page)
+        record("report page", report_page.measure())
+    record("demo threads", [demo_threads.measure(turns=2, maps=1)])
 
 
 def _questions(record: Record) -> None:

@@ -133,6 +133,17 @@ def test_a_run_without_an_answer_or_a_proof_ends_with_code_1_and_so_does_its_dry
     assert done.exit_code == 1
     assert done.stderr == "No row has an answer, or a proof that there is none.\n"
     assert (example.parent / "results" / "report.html").is_file()
+    again = cf("explain", example)
+    assert "10 of 10 rows are already done" in again.output
+    assert (again.exit_code, again.stderr) == (1, done.stderr)
+
+
+def test_a_proof_that_there_is_no_answer_is_one(example: Path) -> None:
+    change(example, '["weekend"]', '["rain", "traffic", "roadworks", "weekend"]')
+    change(example, 'label = "day"', 'label = "day"\nrows = [1]')
+    done = cf("explain", example)
+    assert done.exit_code == 0, done.output
+    assert results(example.parent / "results").status == (Status.PROVED_INFEASIBLE,)
 
 
 @pytest.mark.parametrize(
@@ -349,8 +360,23 @@ def test_without_a_terminal_a_long_silence_is_broken_by_a_line() -> None:
     assert out.getvalue() == said
     now = 20.0
     with display:  # it looks by itself
-        while out.getvalue() == said:
+        end = time.monotonic() + 60
+        while out.getvalue() == said and time.monotonic() < end:
             time.sleep(0.01)
+    assert out.getvalue() != said
+
+
+def test_loading_and_checking_are_not_silent_either(
+    example: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Talkative(heartbeat.Heartbeat):
+        def __enter__(self) -> heartbeat.Heartbeat:
+            self.say(self.words())
+            return self
+
+    monkeypatch.setattr(heartbeat, "Heartbeat", Talkative)
+    said = cf("explain", example, "--dry-run").output
+    assert said.startswith("Loading the pipeline.\nChecking every row.\n")
 
 
 def test_training_says_at_least_every_ten_seconds_how_far_it_is(

@@ -33,6 +33,7 @@ def test_help_examples_and_files_that_cannot_be_read_are_answered_without_torch(
         "cf('explain', 'a/CONFIG.toml'); cf('train', 'a/CONFIG.toml', '--to', 'w.safetensors')\n"
         "data.unlink(); cf('explain', 'a/CONFIG.toml')\n"
         "cf('train', 'a/CONFIG.toml', '--to', 'w.safetensors')\n"
+        "Path('a/weights.safetensors').unlink(); cf('explain', 'a/CONFIG.toml')\n"
         "sys.exit('torch' in sys.modules)"
     )
     done = subprocess.run(
@@ -43,6 +44,8 @@ def test_help_examples_and_files_that_cannot_be_read_are_answered_without_torch(
         place = f"2 Error: a/CONFIG.toml, [{table}]: "
         assert f"{place}a/contexts.csv is not encoded in UTF-8. Save it as UTF-8." in done.stdout
         assert f"{place}There is no file a/contexts.csv." in done.stdout
+    missing = "2 Error: a/CONFIG.toml, [predictor]: There is no file a/weights.safetensors."
+    assert missing in done.stdout
     assert "2 Error: There is no configuration b.toml." in done.stdout
     assert f"0 cfopt {cfopt.__version__}" in done.stdout
     assert "Example: cfopt reproduce maps-alpha-regret --scale quick" in done.stdout

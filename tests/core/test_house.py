@@ -189,9 +189,13 @@ def test_global_state_is_left_alone(grid: cfopt.Pipeline) -> None:
     state, threads = torch.get_rng_state(), torch.get_num_threads()
     gradients = torch.is_grad_enabled()
     x0 = normal(4, 4)
-    cfopt.explain(x0, grid, cfopt.Absolute(another(grid, x0)), search=cfopt.MDMM(max_steps=20))
+    torch.set_num_threads(2)  # which no search would choose
+    try:
+        cfopt.explain(x0, grid, cfopt.Absolute(another(grid, x0)), search=cfopt.MDMM(max_steps=20))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
     assert torch.equal(torch.get_rng_state(), state)
-    assert torch.get_num_threads() == threads
     assert torch.is_grad_enabled() == gradients
     with torch.no_grad():  # a caller's own mode is no obstacle
         cfopt.explain(x0, grid, cfopt.Epsilon(0.1), search=cfopt.MDMM(max_steps=20))

@@ -19,6 +19,7 @@ from cfopt.problems import TerrainShortestPath
 from cfopt.problems.land import checked_land, kinds_of_cells
 from cfopt.report import write_report
 from cfopt.report.changes import Changes, changes_of
+from cfopt.report.overview import overview
 from cfopt.report.pictures import galleries
 from cfopt.report.trends import land_trend
 from cfopt.result.status import Status
@@ -138,6 +139,7 @@ def test_the_top_of_a_report_says_what_becomes_of_the_land(answer: cfopt.Explana
     )
     said = "land would have to change from grass to rock in 2 of 3 answers and grass to forest in 2"
     assert said in land_trend(e)
+    assert overview(e, 1.0).trend == land_trend(e)
     assert land_trend(e[[0, 1]]) == ""
 
 

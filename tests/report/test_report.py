@@ -31,7 +31,7 @@ from cfopt.report.numbers import percent_up, with_enough_digits
 from cfopt.report.overview import duration, overview, percent
 from cfopt.report.pictures import Gallery, by_worth, galleries
 from cfopt.report.plausible import plausibility, rating
-from cfopt.report.sentences import PLAIN, effort, proof, question, verdict
+from cfopt.report.sentences import PLAIN, effort, names, proof, question, verdict
 from cfopt.report.tasks import task_views
 from cfopt.result.nearness import measured
 from cfopt.result.status import Status
@@ -89,10 +89,16 @@ def test_each_status_is_shown_with_its_question_verdict_and_proof(
 ) -> None:
     assert mixed.status == tuple(Status)
     html = _report(mixed, tmp_path)
-    for one in mixed:
-        assert f'<b><i class="mark"></i>{PLAIN[one.status[0]]}.</b>' in html
+    lines = re.findall("<summary>.*</summary>", html)
+    for one, line in zip(mixed, lines, strict=True):
+        said = PLAIN[one.status[0]]
+        assert f'<b><i class="mark"></i>{said}.</b>' in html
         for sentence in (question(one), verdict(one), *proof(one), effort(one)):
             assert sentence in html
+        # The line of a closed task says as much, and so does what filters tasks.
+        assert f'<span class="decided">{names(one)[0]}</span>' in line
+        assert f'<i class="mark"></i>{said}' in line
+        assert f'<i class="mark"></i>{said} <b>1</b></button>' in html
 
 
 def test_a_proof_names_the_rivals_the_limits_and_what_to_unlock(mixed: cfopt.Explanation) -> None:
@@ -192,15 +198,16 @@ def test_what_changed_is_listed_with_the_largest_first(
 
 def test_changes_that_count_come_first_and_a_solvers_noise_is_left_out() -> None:
     pipeline = cfopt.Pipeline(random_linear(12, 12, bias=5.0), GridShortestPath(3, 3))
-    x0 = normal(1, 12)
+    x0 = 0.1 * normal(1, 12)
     e = cfopt.explain(x0, pipeline, cfopt.Epsilon(0.2))
     moved = torch.full((1, 12), 0.03, dtype=x0.dtype)
-    moved[0, 3], moved[0, 7], moved[0, 8] = -2.0, 2e-16, 1e-9
+    moved[0, 3], moved[0, 7], moved[0, 8] = -20.0, 2e-16, 1e-9
+    moved[0, 9] = 1e-5  # much for a solver, but nothing beside the largest
     changes = task_views(replace(e, x=x0 + moved), [Gallery()])[0].changes
     assert [change.name for change in changes.rows] == ["x3"]
-    assert len(changes.folded) == 9
+    assert len(changes.folded) == 8
     assert changes.more == 0
-    assert {change.name for change in changes.folded}.isdisjoint({"x7", "x8"})
+    assert {change.name for change in changes.folded}.isdisjoint({"x7", "x8", "x9"})
 
 
 def _linear(weight: list[list[float]], bias: list[float]) -> torch.nn.Linear:
@@ -736,6 +743,27 @@ def test_the_page_works_in_a_browser(mixed: cfopt.Explanation, tmp_path: Path) -
     # As it is written, the policy lets the page's own script run.
     untouched = _dump(tmp_path / "report.html", tmp_path)
     assert '<html lang="en" class="scripted">' in untouched
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(find_browser() is None, reason="no chromium was found")
+def test_of_many_tasks_lines_are_printed_and_of_few_all(
+    browser: Any, mixed: cfopt.Explanation, tmp_path: Path
+) -> None:
+    _report(cfopt.Explanation.concat([mixed] * 6), tmp_path)
+    page = browser.new_page()
+    page.goto((tmp_path / "report.html").as_uri())
+    printed = """() => {
+      dispatchEvent(new Event("beforeprint"));
+      const open = document.querySelectorAll(".task[open]").length;
+      dispatchEvent(new Event("afterprint"));
+      return open;
+    }"""
+    assert page.evaluate(printed) == 0
+    page.locator(".chip.rejected").click()
+    assert page.evaluate(printed) == 6
+    assert page.locator(".task[open]").count() == 0
+    page.close()
 
 
 def _dump(path: Path, folder: Path) -> str:

@@ -15,6 +15,8 @@ from tests.browsing import BROWSER, FAR, NEAR, Visit
 from tests.legible import FAINT, NAMELESS, PAPER
 
 pytestmark = BROWSER
+#: What is said of an answer about a map.
+LAND = re.compile(r"(grass|forest|water|rock|earth) at [A-L]\d+")
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
 
 
@@ -47,7 +49,7 @@ def test_a_drawn_route_is_explained_with_a_valid_map_that_can_be_shared(
         assert shown.locator("figcaption").all_inner_texts() == ["Yours", "The answer"]
         assert len({image.get_attribute("href") for image in shown.locator("image").all()}) == 2
     words = page.locator(".pair > figure > .small").all_inner_texts()
-    assert re.search(r"(grass|forest|water|rock|earth) at [A-L]\d+", words[0])
+    assert LAND.search(words[0])
     assert "though it looks the same" in words[1]
     here.choose("view", "map")
     slider = page.locator(".compare .split").first
@@ -66,9 +68,23 @@ def test_a_drawn_route_is_explained_with_a_valid_map_that_can_be_shared(
         page.get_by_role("link", name="Plausible PNG").click()
     assert Path(saved.value.path()).read_bytes().startswith(b"\x89PNG")
     other = visit()
-    other.open(page.url.removeprefix(other.server.url))
+    link = page.url.removeprefix(other.server.url)
+    other.open(link)
     assert other.answer() == here.answer()
     assert other.page.locator(".compare").count() == 2
+
+    def redrawn(route: Any) -> None:
+        """As if the model could not draw the map as it is."""
+        answer = route.fetch()
+        task = answer.json()
+        task["result"]["redrawn"] = task["result"]["before"]
+        route.fulfill(response=answer, json=task)
+
+    other.page.route("**/api/tasks/*", redrawn)
+    other.open(link.partition("#")[0] + "?alone")
+    assert LAND.search(other.page.locator("#result .statement").inner_text())
+    shown = other.page.locator(".compare figcaption").all_inner_texts()
+    assert shown == ["Yours", "As the model redraws it", "The answer"]
 
 
 def test_what_is_no_image_is_refused_in_words_and_the_page_goes_on(

@@ -170,9 +170,7 @@ def test_images_of_any_size_and_shape_are_cut_shrunk_and_warned_about(
 
 
 @pytest.mark.long
-def test_what_is_open_and_painted_survives_a_reload_and_a_question_the_server(
-    visit: Callable[..., Visit],
-) -> None:
+def test_what_is_open_and_painted_survives_a_reload(visit: Callable[..., Visit]) -> None:
     here = visit()
     page = here.open("/#terrain?row=3")
     page.locator("#map-name", has_text="Map 4").wait_for()
@@ -190,26 +188,45 @@ def test_what_is_open_and_painted_survives_a_reload_and_a_question_the_server(
     here.settle()
     assert here.path() == path
     assert page.locator("#route-said").inner_text() == said
-    # The answer of a link that this server does not know is asked for again.
-    page = here.open("/?1#grid")
+    assert page.locator("input[name=kind-map-ask]:checked").input_value() == "relative"
+    # An image of one's own has no row: it is in the address itself.
+    stored = page.request.get(f"{here.server.url}/api/pipelines/terrain/contexts/70").json()
+    image = {"name": "own.png", "mimeType": "image/png"}
+    data = base64.b64decode(stored["image"].partition(",")[2])
+    page.set_input_files("#upload", image | {"buffer": data})
+    here.until("location.hash.includes('image=')")
+    here.open(page.url.removeprefix(here.server.url) + "&again")
+    assert here.path() == stored["path"]
+
+
+def test_a_link_carries_its_question_and_answers_to_another_one_are_marked(
+    visit: Callable[..., Visit],
+) -> None:
+    here = visit(permissions=["clipboard-read", "clipboard-write"])
+    page = here.open("/#grid?row=2")
     page.get_by_label("rain, exactly").fill("1.5")
     here.wish_for_row(8)
     page.locator("#wanted-said", has_text="It would cost").wait_for()
     here.explain()
     answer = here.answer()
     here.until("location.pathname.startsWith('/t/')")
-    lost = re.sub("/t/[^#]+", "/t/unknown", page.url.removeprefix(here.server.url))
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    # The answer of a link that this server does not know is asked for again.
+    lost = re.sub("/t/[^#]+", "/t/unknown", copied.removeprefix(here.server.url))
     other = visit()
     other.open(lost)
     assert other.answer() == answer
+    assert other.page.locator("#row option:checked").inner_text() == "Day 3"
     # Another context has another answer.
-    page.get_by_label("rain, exactly").fill("1.6")
+    box = page.get_by_label("rain, exactly")
+    box.fill("1.6")
     page.locator("#result .old").wait_for()
     page.keyboard.press("Tab")
     page.keyboard.press("Control+z")
     here.until("!document.querySelector('#result .old')")
-    assert page.get_by_label("rain, exactly").input_value() == "1.5"
-    box = page.get_by_label("rain, exactly")
+    assert box.input_value() == "1.5"
     box.fill("7")
     page.locator(".why", has_text="but this pipeline knows only").wait_for()
     box.fill("1.5")

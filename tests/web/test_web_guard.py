@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +17,7 @@ from cfopt.web.address import Address
 from cfopt.web.limits import Limits
 from cfopt.web.pool import Pool
 from cfopt.web.process import DiedError, Source
-from cfopt.web.serve import _Server, settings
+from cfopt.web.serve import _Server, serve, settings
 from cfopt.web.server import create_app
 
 _JSON = {"Content-Type": "application/json"}
@@ -196,3 +197,33 @@ def test_a_worker_that_a_signal_ended_with_the_server_is_not_replaced(
         worker.join(60)
         assert not worker.is_alive()
     assert _Dying.made == 2
+
+
+@pytest.mark.parametrize(
+    ("host", "warned", "shown"),
+    [
+        ("127.0.0.1", "", r"http://127\.0\.0\.1:\d+ "),
+        (
+            "0.0.0.0",
+            "Warning: other machines can reach this server",
+            r"http://0\.0\.0\.0:\d+/\?token=[\w-]{20,} ",
+        ),
+    ],
+)
+def test_beyond_this_machine_the_command_warns_and_prints_a_token(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    host: str,
+    warned: str,
+    shown: str,
+) -> None:
+    async def over(server: _Server) -> None:
+        """Once it listens, it ends."""
+
+    monkeypatch.setattr(pool, "Process", _Dying)
+    monkeypatch.setattr(_Server, "main_loop", over)
+    serve(Source(), Limits(), host, 0)
+    said = capsys.readouterr()
+    assert re.search(f"The explorer is at {shown}", said.out)
+    assert said.err.startswith(warned)
+    assert bool(said.err) == bool(warned)

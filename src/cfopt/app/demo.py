@@ -155,7 +155,9 @@ def main() -> None:
     """Run the demonstration from the command line."""
     parser = argparse.ArgumentParser(prog="python -m cfopt.app.demo", description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the results")
-    run(parser.parse_args().out, Console())
+    parser.add_argument("--maps", type=int, default=6, help="how many to explain")
+    given = parser.parse_args()
+    run(given.out, Console(), given.maps)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ _LABELS = 200
 #: Standard deviations from an ordinary day within which features of the shipped tables lie.
 REACH = 3.0
 _STREETS = (
-    *("rain", "traffic", "roadworks", "school runs", "market day"),
+    *("rain", "traffic", "roadworks", "school runs", "market stalls"),
     *("frost", "fog", "events", "deliveries", "detours"),
 )
 _ORDERS = (

@@ -152,7 +152,17 @@ def has_maps(e: Explanation) -> bool:
 
 def prices(e: Explanation, name: str) -> Array:
     """The price of each entry in the first row, at `costs_before` or at `costs`: `(m,)`."""
-    return prices_at(e, getattr(e, name))
+    return _prices_before(e) if name == "costs_before" else _prices_after(e)
+
+
+@once
+def _prices_before(e: Explanation) -> Array:
+    return prices_at(e, e.costs_before)
+
+
+@once
+def _prices_after(e: Explanation) -> Array:
+    return prices_at(e, e.costs)
 
 
 def prices_at(e: Explanation, costs: Tensor) -> Array:

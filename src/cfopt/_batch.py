@@ -101,7 +101,7 @@ def _apart(values: Any, count: int) -> Sequence[Any]:
     if isinstance(values, tuple):
         return [(value,) for value in values]
     if isinstance(values, Tensor):
-        return values.split(1)
+        return values.unsqueeze(1).unbind()
     if isinstance(values, Batch) and type(values).__getitem__ is Batch.__getitem__:
         return values.each(count)
     return [values[torch.tensor([row])] for row in range(count)]

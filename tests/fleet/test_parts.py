@@ -98,12 +98,11 @@ def test_parts_have_every_row_once_and_do_not_grow_in_number_without_end(rows: i
 
 def test_the_last_parts_are_small_so_that_no_worker_waits_long_for_another() -> None:
     sizes = [len(part) for part in _Counted(123_457).parts]
-    assert sizes[:7] == [16, 32, 64, 128, 256, 512, 1024]
-    assert sizes.count(1024) > 115
-    assert sizes[-1] <= 256
-    # While a worker explains a part, half of the rows that are left are still to be given.
+    assert sizes[:6] == [16, 32, 64, 128, 256, 512]
+    assert sizes.count(512) > 235
+    # No part is more than half of what is left, down to 256 rows.
     left = [sum(sizes[k:]) for k in range(len(sizes))]
-    assert all(2 * size <= rest or rest <= 512 for size, rest in zip(sizes, left, strict=True))
+    assert all(size <= max(rest // 2, 256) for size, rest in zip(sizes, left, strict=True))
 
 
 def test_fewer_rows_share_a_time_limit(

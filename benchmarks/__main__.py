@@ -34,6 +34,8 @@ from benchmarks import (
     explorer,
     explorer_page,
     few_changes,
+    fleet_kills,
+    fleet_parts,
     fleets,
     growth,
     iterations,
@@ -88,7 +90,7 @@ TITLES = {
     "kills": "The same, killed three times with SIGKILL while it searches, and resumed",
     "fleet throughput": "`cfopt explain` on many rows of the grid: one worker, two, and Dask",
     "fleet memory": "The client's peak memory, two workers, and a finished run found finished",
-    "fleet kills": "20 kills at random moments: workers, or the client with what is left of them",
+    "fleet kills": "20 kills at random moments, of workers and of clients",
     "fleet parts": "Where the CPU time of rows goes",
     "fleet results": "CPU time of pictures, report and files for 1,000 rows, and of `cfopt --help`",
     "explorer decisions": "Explorer: a live decision over HTTP on loopback",
@@ -323,8 +325,8 @@ GROUPS: dict[str, Callable[[Record], None]] = {
 FLEETS: dict[str, Callable[[float], list[dict[str, Any]]]] = {
     "fleet-throughput": fleets.throughput,
     "fleet-memory": fleets.memory,
-    "fleet-kills": fleets.kills,
-    "fleet-parts": fleets.inside_parts,
+    "fleet-kills": fleet_kills.kills,
+    "fleet-parts": fleet_parts.inside_parts,
     "fleet-results": fleets.results,
 }
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cache
+from functools import cache, wraps
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
 #: What marks a field that has an entry for each row: `x: Tensor = field(metadata=ROWS)`.
 ROWS = MappingProxyType({"rows": True})
+B = TypeVar("B", bound="Batch")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +53,19 @@ class Batch:
         divided = [_divide(getattr(self, name), counts) for name in names]
         parts = zip(*divided, strict=True) if names else [()] * len(counts)
         return [replace(self, **dict(zip(names, part, strict=True))) for part in parts]
+
+
+def once(look: Callable[[B], T]) -> Callable[[B], T]:
+    """A function that looks at each batch once: batches do not change, and are forgotten alone."""
+    found: WeakKeyDictionary[B, T] = WeakKeyDictionary()
+
+    @wraps(look)
+    def known(batch: B) -> T:
+        if batch not in found:
+            found[batch] = look(batch)
+        return found[batch]
+
+    return known
 
 
 def are_all(rows: Tensor, count: int) -> bool:
@@ -95,8 +111,7 @@ def _divide(values: Any, counts: Sequence[int]) -> list[Any]:
         ends = list(accumulate(counts))
         return [values[end - count : end] for count, end in zip(counts, ends, strict=True)]
     if isinstance(values, Tensor):
-        return [
-            part.clone() for part in torch.split(values, list(counts))
-        ]  # each with its own memory
+        # With memory of its own, so that one part does not keep all of them.
+        return [part.clone() for part in torch.split(values, list(counts))]
     parts: list[Any] = values.split(counts)
     return parts

@@ -96,6 +96,15 @@ def test_parts_have_every_row_once_and_do_not_grow_in_number_without_end(rows: i
     assert {len(part) for part in _Counted(rows, part=50).parts} <= {16, 32, 50, *range(51)}
 
 
+def test_the_last_parts_are_small_so_that_no_worker_waits_long_for_another() -> None:
+    sizes = [len(part) for part in _Counted(123_457).parts]
+    assert sizes[:6] == [16, 32, 64, 128, 256, 512]
+    assert sizes.count(512) > 235
+    # No part is more than half of what is left, down to 256 rows.
+    left = [sum(sizes[k:]) for k in range(len(sizes))]
+    assert all(size <= max(rest // 2, 256) for size, rest in zip(sizes, left, strict=True))
+
+
 def test_fewer_rows_share_a_time_limit(
     frame: pd.DataFrame, grid: cfopt.Pipeline, wish: cfopt.Absolute, tmp_path: Path
 ) -> None:
@@ -209,6 +218,8 @@ def test_everything_that_can_be_asked_is_kept_to_the_last_bit(
         assert_same(again, read)
         assert (again.prices is None) is (read.prices is None)
         assert [len(one) for one in again.options or ()] == [len(one) for one in read.options or ()]
+        alone = [one.to_json() for one in fresh.split([1] * len(fresh))]
+        assert alone == [fresh[row].to_json() for row in range(len(fresh))]
 
 
 def test_a_part_is_the_same_whatever_was_explained_before(tmp_path: Path) -> None:

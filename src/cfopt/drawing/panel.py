@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
+from cfopt._batch import once
 from cfopt._typing import Array, Indices
 from cfopt.errors import InputError
 from cfopt.problems.base import same_decision
@@ -108,11 +109,24 @@ def marks(e: Explanation) -> tuple[Line, Line]:
     return Line(host(e.factual[0]), "factual"), Line(host(e.alternative[0]), "other")
 
 
+@once
+def same(e: Explanation) -> bool:
+    """Whether the first row compares a decision with itself."""
+    return bool(same_decision(e.alternative, e.factual)[0])
+
+
+@once
+def unmoved(e: Explanation) -> bool:
+    """Whether the factual decision is what is decided at x in the first row."""
+    return bool(same_decision(e.decision, e.factual)[0])
+
+
+@once
 def chosen_elsewhere(e: Explanation) -> bool:
     """Whether what is decided at x is neither of the two decisions that are compared."""
     known = bool(e.decision[0].isfinite().all())
-    either = same_decision(e.decision, e.factual) | same_decision(e.decision, e.alternative)
-    return known and not bool(either[0])
+    either = unmoved(e) or bool(same_decision(e.decision, e.alternative)[0])
+    return known and not either
 
 
 def winner_first(e: Explanation) -> list[Line]:
@@ -120,9 +134,8 @@ def winner_first(e: Explanation) -> list[Line]:
     factual, other = marks(e)
     third = [Line(host(e.decision[0]), "third")] if chosen_elsewhere(e) else []
     if bool(e.valid[0]):
-        same = bool(same_decision(e.alternative, e.factual)[0])
-        return [factual, *third] if same else [other, factual, *third]
-    if bool(same_decision(e.decision, e.factual)[0]):
+        return [factual, *third] if same(e) else [other, factual, *third]
+    if unmoved(e):
         return [factual, other]
     return [*third, other, factual]
 
@@ -139,7 +152,17 @@ def has_maps(e: Explanation) -> bool:
 
 def prices(e: Explanation, name: str) -> Array:
     """The price of each entry in the first row, at `costs_before` or at `costs`: `(m,)`."""
-    return prices_at(e, getattr(e, name))
+    return _prices_before(e) if name == "costs_before" else _prices_after(e)
+
+
+@once
+def _prices_before(e: Explanation) -> Array:
+    return prices_at(e, e.costs_before)
+
+
+@once
+def _prices_after(e: Explanation) -> Array:
+    return prices_at(e, e.costs)
 
 
 def prices_at(e: Explanation, costs: Tensor) -> Array:

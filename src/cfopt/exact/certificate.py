@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
@@ -34,7 +35,7 @@ class Cut:
     quantifier: Quantifier
     ray: bool = False
 
-    @property
+    @cached_property
     def key(self) -> tuple[Quantifier, bytes]:
         """What distinguishes it from other cuts."""
         return self.quantifier, (self.decision + 0.0).tobytes()  # + 0.0 turns -0.0 into 0.0

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from rich.console import Console
 
-import cfopt
 from cfopt.errors import InputError
-from cfopt.fleet.fingerprint import fingerprint, question_settings
+from cfopt.fleet.dataset_work import Asking, DatasetWork
 from cfopt.fleet.finish import read_checked
-from cfopt.fleet.finished import versions
 from cfopt.fleet.folder import RunFolder
 from cfopt.fleet.part import keep_part
 from cfopt.fleet.run import KIND, Orders, room_for, run
 from cfopt.fleet.source import ContextSource
-from cfopt.fleet.work import Asked, Work
+from cfopt.fleet.work import Work
 from cfopt.generative.protocol import GenerativeModel
 from cfopt.pipeline import Pipeline
-from cfopt.question import Criterion, Question
+from cfopt.question import Criterion
 from cfopt.question.features import Features
 from cfopt.question.plausibility import Plausibility
 from cfopt.question.prices import Prices
@@ -38,11 +36,8 @@ from cfopt.running.folder import claim
 from cfopt.running.lock import locked
 from cfopt.running.threads import suited_threads
 from cfopt.search import Auto, Search
-from cfopt.storage.digests import digest_data, digest_json
+from cfopt.storage.digests import digest_json
 from cfopt.storage.rows import Rows, RowsInMemory, open_rows
-
-#: What is asked of rows: a criterion, or what a function makes of some rows of the table.
-Asking: TypeAlias = Criterion | Callable[[Any], Criterion]
 
 
 def explain_dataset(
@@ -126,103 +121,6 @@ def _rows(data: Any) -> Rows:
         "explain_dataset needs a file, a folder of Parquet files, a DataFrame or an array; got "
         f"{type(data).__name__}."
     )
-
-
-class DatasetWork(Work):
-    """Every row of a table, with a criterion for all or for each.
-
-    Arguments:
-        source: the rows as contexts.
-        criterion: what is asked, of all rows or as a function of some.
-        common: everything else that is asked, of all rows.
-        data: where the rows come from, as the caller gave it.
-        batch, part, title: as for `Work`.
-    """
-
-    def __init__(
-        self,
-        source: ContextSource,
-        criterion: Asking,
-        common: dict[str, Any],
-        data: Any,
-        batch: int | None,
-        part: int | None,
-        title: str,
-    ) -> None:
-        self._source, self._criterion, self._common = source, criterion, common
-        super().__init__(
-            source.pipeline, self._settings(data), batch=batch, part=part, title=title or "Answers"
-        )
-        if isinstance(criterion, Criterion):
-            counts = _counts(criterion)
-            if counts - {1, len(self)}:
-                raise InputError(
-                    f"{type(criterion).__name__} needs one alternative for all rows or one for "
-                    f"each of the {len(self)}; got {max(counts)}."
-                )
-        _ = self.first
-
-    def __len__(self) -> int:
-        return len(self._source)
-
-    def read(self, rows: range) -> Asked:
-        """Some rows, and what is asked of them."""
-        contexts = self._source.read(rows)
-        question = Question(self._asked(rows), **self._common)
-        return Asked(contexts, replace(question, features=contexts.features))
-
-    def _asked(self, rows: range) -> Criterion:
-        if not isinstance(self._criterion, Criterion):
-            return self._criterion(self._source.rows.read(rows))
-        counts = _counts(self._criterion)
-        if not counts:
-            return self._criterion
-        shared = counts == {1}
-        return self._criterion[
-            torch.zeros(len(rows), dtype=torch.long)
-            if shared
-            else torch.arange(rows.start, rows.stop)
-        ]
-
-    def _settings(self, data: Any) -> dict[str, Any]:
-        criterion, pipeline = self._criterion, self._source.pipeline
-        pipeline.problem.renew()
-        if isinstance(data, str | Path):
-            remote = isinstance(data, str) and "://" in data
-            digest = digest_data(str(data) if remote else Path(data).expanduser())
-        else:
-            digest = str(fingerprint("table", data))
-        asked: Any = fingerprint("criterion", criterion)
-        if isinstance(criterion, Criterion):
-            values = criterion.row_values()
-            asked = {
-                "kind": digest_json(criterion.to_dict()),
-                **{name: fingerprint("criterion", one) for name, one in values.items()},
-            }
-        return {
-            "cfopt": cfopt.__version__,
-            "versions": versions(),
-            "table": digest,
-            "label": self._source.label,
-            "predictor": fingerprint("predictor", pipeline.predictor),
-            "problem": fingerprint("problem", pipeline.problem),
-            "criterion": asked,
-            **question_settings(Question(None, **self._common)),  # type: ignore[arg-type]
-        }
-
-    def described(self) -> dict[str, str]:
-        """What a reader of the report may want to know about the run."""
-        return {
-            "Contexts": self._source.rows.name,
-            "Predictor": type(self.pipeline.predictor).__name__,
-            "Problem": type(self.pipeline.problem).__name__,
-            "Search": type(self._common["search"]).__name__,
-        }
-
-
-def _counts(criterion: Criterion) -> set[int]:
-    """For how many rows a criterion has values; a vector is one for all."""
-    return {len(values) for values in criterion.row_values().values() if values.ndim > 1}
 
 
 @dataclass(frozen=True, eq=False)

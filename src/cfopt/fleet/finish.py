@@ -39,6 +39,8 @@ _JSON = 20_000_000
 JSON_LINES = "explanations.jsonl"
 #: Seconds between two lines where there is no terminal.
 _EVERY = 5.0
+#: How hard pictures are compressed, from 0 to 9.
+_COMPRESSED = 3
 
 
 @dataclass(eq=False)
@@ -272,18 +274,15 @@ def _drawing(e: Explanation, row: int, path: Path) -> Callable[[], str]:
     """Draws one row; if that fails, it says so, and nothing else is lost."""
 
     def write() -> str:
-        import matplotlib.pyplot as plt
-
         image = io.BytesIO()
         try:
-            e[row].plot().savefig(image, format="png")
+            # A tenth larger than by default, in little more than half the time.
+            e[row].plot().savefig(image, format="png", pil_kwargs={"compress_level": _COMPRESSED})
         # Any: names and numbers of all kinds are drawn here.
         except Exception as error:
             return f"Row {e.label(row)} could not be drawn: {' '.join(str(error).split())}"
         else:
             write_whole(path, image.getvalue())
-        finally:
-            plt.close("all")
         return ""
 
     return write

@@ -22,8 +22,9 @@ from cfopt.result.explanation import Explanation
 #: Rows explained at once, at most: of vectors, of vectors with a time limit, and of images. What a
 #: round of a search does for all rows takes as long for 256 vectors as for four times as many.
 _VECTORS, _LIMITED, _IMAGES = 1024, 256, 16
-#: Rows of the first part, rows or batches that make a part, and the most parts of a run.
-_FIRST, _ROWS, _BATCHES, _PARTS = 16, 1024, 4, 20_000
+#: Rows of the first part, rows or batches that make a part, rows that are not divided further at
+#: the end, and the most parts of a run.
+_FIRST, _ROWS, _BATCHES, _LAST, _PARTS = 16, 1024, 4, 256, 20_000
 #: Called with each report of a search.
 OnProgress: TypeAlias = Callable[[Progress], None]
 
@@ -121,7 +122,8 @@ class Work(ABC):
 
         Numbers in a batch are rounded a little differently than alone. So parts, and batches within
         them, depend on nothing but the number of rows and the settings: whoever explains a part
-        finds the same, to the last digit. They grow: the first results come soon.
+        finds the same, to the last digit. They grow, so that the first results come soon, and
+        shrink at the end, so that no worker waits long for the last one.
         """
         count, batch = len(self), self.batch
         fewest = -(-count // (_PARTS * batch)) * batch
@@ -183,6 +185,7 @@ def _within(rows: range, others: range) -> bool:
 def _growing(count: int, most: int) -> Iterator[range]:
     start, size = 0, min(_FIRST, most)
     while start < count:
-        stop = min(start + size, count)
+        left = count - start
+        stop = start + min(size, max(left // 2, _LAST), left)
         yield range(start, stop)
         start, size = stop, min(2 * size, most)

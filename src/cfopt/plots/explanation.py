@@ -27,7 +27,7 @@ from cfopt.plots.common import (
     verdict,
 )
 from cfopt.plots.map_explanation import draw_map_explanation
-from cfopt.plots.style import ALTERNATIVE, BAR, FACTUAL, canvas
+from cfopt.plots.style import ALTERNATIVE, BAR, FACTUAL, row_of_panels
 from cfopt.result.explanation import Explanation
 from cfopt.result.wording import question
 
@@ -41,7 +41,7 @@ def plot_explanation(explanation: Explanation, path: str | Path | None = None) -
 
 def _draw_features(e: Explanation) -> Figure:
     """For contexts of features: each decision before and after, and bars for what changed."""
-    figure = canvas(12, 4.9, rect=(0.01, 0.08, 0.98, 0.79))
+    figure = row_of_panels(12, 4.9, rect=(0.01, 0.08, 0.98, 0.79))
     left, right, changes = figure.subplots(1, 3, width_ratios=[1, 1, 0.9])
     figure.text(
         0.015, 0.955, question(e.criterion, e.margin), fontsize=14, fontweight="bold", color=INK

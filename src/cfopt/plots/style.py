@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.layout_engine import ConstrainedLayoutEngine, LayoutEngine, TightLayoutEngine
 
 from cfopt.drawing.palette import LIGHT
 
@@ -22,11 +22,11 @@ class _Picture(Figure):
     saved.
 
     Arguments:
-        panels: where the panels go.
+        panels: puts the panels where they go.
         settings: those of a figure.
     """
 
-    def __init__(self, panels: ConstrainedLayoutEngine, **settings: Any) -> None:
+    def __init__(self, panels: LayoutEngine, **settings: Any) -> None:
         super().__init__(**settings)
         self._panels = panels
 
@@ -41,4 +41,11 @@ class _Picture(Figure):
 def canvas(width: float, height: float, rect: tuple[float, float, float, float]) -> Figure:
     """An empty figure that belongs to no window; panels fill `rect`, the rest is for text."""
     panels = ConstrainedLayoutEngine(rect=rect)
+    return _Picture(panels, figsize=(width, height), dpi=130, facecolor="white")
+
+
+def row_of_panels(width: float, height: float, rect: tuple[float, float, float, float]) -> Figure:
+    """The same for panels in one row, which are laid out in half the time: measured once."""
+    left, bottom, across, up = rect
+    panels = TightLayoutEngine(rect=(left, bottom, left + across, bottom + up))
     return _Picture(panels, figsize=(width, height), dpi=130, facecolor="white")

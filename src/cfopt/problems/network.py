@@ -77,6 +77,7 @@ class ShortestPath(Problem):
         self.num_costs = len(self.edges)
         ends = np.array([[self._number[u], self._number[v]] for u, v in self.edges], dtype=np.intp)
         self._ends: Indices = ends
+        self._end_pairs: list[list[int]] = ends.tolist()
         columns = np.arange(len(ends))
         if not directed:
             ends, columns = np.concatenate([ends, ends[:, ::-1]]), np.tile(columns, 2)
@@ -212,7 +213,7 @@ class ShortestPath(Problem):
             )
         chosen = np.flatnonzero(decision > 0.5).tolist()
         start, goal = self._number[self.source], self._number[self.target]
-        way = walk(self._ends.tolist(), chosen, start, goal, self.directed)
+        way = walk(self._end_pairs, chosen, start, goal, self.directed)
         visited = [self.nodes[k] for k in way.nodes]
         if way.end is End.CIRCULAR:
             return visited, f"is not a path: it returns to {visited[-1]!r}"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 
+from cfopt._batch import once
 from cfopt.drawing import elements as svg
 from cfopt.drawing.panel import has_images, has_maps, host, scene_of
 from cfopt.drawing.redrawn import origin_of
@@ -49,7 +51,7 @@ class Change:
     part: float
     size: float
 
-    @property
+    @cached_property
     def shown(self) -> tuple[str, str, str]:
         """The numbers as they are printed: before and after look different."""
         if isinstance(self.before, str) or isinstance(self.after, str):
@@ -83,6 +85,7 @@ class Changes:
     cells: tuple[int, ...] = ()
 
 
+@once
 def feature_moves(e: Explanation) -> list[list[Move]]:
     """The features that moved in every row, the largest first; none for images."""
     moves: list[list[Move]] = [[] for _ in range(len(e))]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
+from cfopt._batch import once
 from cfopt.drawing import elements as svg
 from cfopt.drawing.bars import shown_of
 from cfopt.drawing.panel import (
@@ -76,9 +77,9 @@ def galleries(e: Explanation, room: int = ROOM, standalone: bool = False) -> lis
         room: the most bytes that they may take together.
         standalone: whether each needs no other element of its page.
     """
-    found = [Gallery()] * len(e)
+    found, rows = [Gallery()] * len(e), alone(e)
     for row in by_worth(e):
-        one = e[row]
+        one = rows[row]
         if not _can_be_drawn(one):
             continue
         # Maps are encoded only while there is room: that takes longer than all the rest.
@@ -91,6 +92,12 @@ def galleries(e: Explanation, room: int = ROOM, standalone: bool = False) -> lis
             room = 0
             found[row] = Gallery(tuple(_sketches(one)), thinned=True)
     return found
+
+
+@once
+def alone(e: Explanation) -> list[Explanation]:
+    """Every row alone."""
+    return e.split([1] * len(e))
 
 
 def by_worth(e: Explanation) -> list[int]:

@@ -6,12 +6,13 @@ Each function takes an explanation of a single row.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
-from cfopt.drawing.panel import chosen_elsewhere, host, prices, scene_of
+from cfopt._batch import once
+from cfopt.drawing.panel import chosen_elsewhere, host, prices, same, scene_of, unmoved
 from cfopt.engine.rules import TOLERANCE
 from cfopt.errors import InputError
 from cfopt.names import counted, join_words
-from cfopt.problems.base import same_decision
 from cfopt.problems.sense import Sense
 from cfopt.question import RowFacts
 from cfopt.report.numbers import percent_up
@@ -42,6 +43,7 @@ _NAMED = 6
 _SHORT = 32
 
 
+@once
 def names(e: Explanation) -> tuple[str, str]:
     """The decision and the one that it is compared with, each distinguished from the other."""
     factual, other = host(e.factual[0]), host(e.alternative[0])
@@ -49,17 +51,10 @@ def names(e: Explanation) -> tuple[str, str]:
     return name(factual, other), name(other, factual)
 
 
-def facts(e: Explanation, *, brief: bool = False) -> RowFacts:
-    """What sentences about a row need to know.
-
-    Arguments:
-        e: one row.
-        brief: whether long names have been said before, and are not said again.
-    """
+@once
+def facts(e: Explanation) -> RowFacts:
+    """What sentences about a row need to know."""
     decided, wanted = names(e)
-    if brief:
-        decided = decided if len(decided) <= _SHORT else "the decision"
-        wanted = wanted if len(wanted) <= _SHORT else "it"
     return RowFacts(
         decided=decided,
         wanted=wanted,
@@ -67,7 +62,7 @@ def facts(e: Explanation, *, brief: bool = False) -> RowFacts:
         margin=e.margin,
         known=bool(e.factual.isfinite().all()),
         same=same(e),
-        unmoved=bool(same_decision(e.decision, e.factual)[0]),
+        unmoved=unmoved(e),
         settled=e.status[0] is Status.ALREADY_VALID,
         level=_contested(e) and (bool(e.tie[0]) or _even(e)),
         even=_contested(e) and _even(e),
@@ -77,14 +72,16 @@ def facts(e: Explanation, *, brief: bool = False) -> RowFacts:
     )
 
 
+def _brief(known: RowFacts) -> RowFacts:
+    """The same where long names have been said before, and are not said again."""
+    decided = known.decided if len(known.decided) <= _SHORT else "the decision"
+    wanted = known.wanted if len(known.wanted) <= _SHORT else "it"
+    return replace(known, decided=decided, wanted=wanted)
+
+
 def question(e: Explanation) -> str:
     """What was asked: "Why not B-C-F? What would have made it the best route?"."""
     return e.criterion.ask_about(facts(e))
-
-
-def same(e: Explanation) -> bool:
-    """Whether a row compares a decision with itself."""
-    return bool(same_decision(e.alternative, e.factual)[0])
 
 
 def verdict(e: Explanation) -> str:
@@ -93,7 +90,7 @@ def verdict(e: Explanation) -> str:
         where = "No allowed context" if e.features.limited else "No context"
         return f"{where} {e.criterion.failure(facts(e))}."
     if e.status[0] is Status.VALID:
-        holds = e.criterion.success(facts(e, brief=True))
+        holds = e.criterion.success(_brief(facts(e)))
         if holds:
             return f"With the changes below, {holds}.{_taken_instead(e)}"
     return _sentence(e.message[0])
@@ -143,6 +140,7 @@ def _contested(e: Explanation) -> bool:
     return e.margin == 0 and e.criterion.contrasts and bool(e.valid[0]) and not same(e)
 
 
+@once
 def _even(e: Explanation) -> bool:
     """Whether the two decisions that are compared are equally good at x."""
     try:

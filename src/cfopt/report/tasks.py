@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from cfopt.drawing import elements as svg
 from cfopt.drawing.elements import without_noise
-from cfopt.drawing.panel import Line, chosen_elsewhere, host, prices, scene_of
+from cfopt.drawing.panel import Line, chosen_elsewhere, host, prices, same, scene_of
 from cfopt.errors import InputError
 from cfopt.report import sentences
 from cfopt.report.changes import Change, Changes, Move, changes_of, feature_moves
 from cfopt.report.numbers import with_enough_digits
-from cfopt.report.pictures import Gallery, rivals
+from cfopt.report.pictures import Gallery, alone, rivals
 from cfopt.report.plausible import plausibility, rating
 from cfopt.report.promises import promises
 from cfopt.report.ways import Way, options
@@ -90,18 +90,25 @@ def task_views(
         numbers: the numbers by which rows are known; from 0 by default.
     """
     moves, measure = feature_moves(e), measured(e)
-    views = [_view(e, row, shown[row], moves[row], measure) for row in range(len(e))]
     known = range(len(e)) if numbers is None else numbers
-    return [replace(view, number=number) for view, number in zip(views, known, strict=True)]
+    labels = [e.label(row) for row in range(len(e))]
+    rows = zip(alone(e), known, labels, shown, moves, strict=True)
+    return [_view(*row, measure) for row in rows]
 
 
-def _view(e: Explanation, row: int, gallery: Gallery, moves: list[Move], measure: str) -> TaskView:
-    one = e[row]
+def _view(
+    one: Explanation,
+    number: int,
+    label: str,
+    gallery: Gallery,
+    moves: list[Move],
+    measure: str,
+) -> TaskView:
     distance = float(one.distance[0])
     moved = one.status[0] is not Status.PROVED_INFEASIBLE and math.isfinite(distance)
     return TaskView(
-        number=row,
-        label=e.label(row),
+        number=number,
+        label=label,
         status=one.status[0],
         question=sentences.question(one),
         verdict=sentences.verdict(one),
@@ -130,7 +137,7 @@ def _compared(one: Explanation) -> list[Compared]:
     factual, other = host(one.factual[0]), host(one.alternative[0])
     name_of = scene_of(one).name_of
     named = [(Line(factual, "factual"), "Decided", decided)]
-    if not sentences.same(one) and one.status[0] is not Status.REJECTED:
+    if not same(one) and one.status[0] is not Status.REJECTED:
         what = "Asked for" if one.criterion.contrasts else "Best there"
         named.append((Line(other, "other"), what, wanted))
     if one.clash[0] is not None:

@@ -203,7 +203,7 @@ class _Run:
         rules = base[torch.tensor(rows)]
         prices = [one.prices(rows, self.u[rows]) for one in self.model.models]
         rival, holds, good = self._rival(rules, rows, prices)
-        decisions = rival.decisions.numpy()
+        decisions = rival.decisions.numpy().copy()  # cuts keep their rows of it
         bad = base.problem.audit(decisions) if rules.calls_solver else {}
         new: dict[int, list[Cut]] = {}
         verdicts = zip(rows, holds.tolist(), good.tolist(), strict=True)
@@ -216,7 +216,7 @@ class _Run:
                 continue
             cuts, proven = self.cuts[row], self.proven[row]
             if not held:
-                cut = Cut(decisions[i].copy(), self.kind)
+                cut = Cut(decisions[i], self.kind)
                 known = cuts.knows(cut)
                 # Nothing new is the same again, or what a valid point meets but for the noise.
                 held = proven and (known or (well and cuts.resembles(cut)))

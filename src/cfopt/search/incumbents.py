@@ -51,15 +51,17 @@ class Incumbents:
             holds: whether they are valid, `(R,)`.
         """
         loss, excess = loss.to(self.loss), excess.to(self.loss)
-        known = self if rows is None else self[rows]
-        nearer = holds & (loss < known.loss)
-        better = nearer | ((excess < known.excess) & ~known.found)
-        x = where_rows(better, x, known.x)
-        loss, excess = torch.where(nearer, loss, known.loss), torch.fmin(known.excess, excess)
+        least, lowest = self.loss, self.excess
+        if rows is not None:
+            least, lowest = least[rows], lowest[rows]
+        nearer = holds & (loss < least)
+        better = nearer | ((excess < lowest) & (least == torch.inf))
+        loss, excess = torch.where(nearer, loss, least), torch.fmin(lowest, excess)
         if rows is None:
-            self.x, self.loss, self.excess = x, loss, excess
+            self.x, self.loss, self.excess = where_rows(better, x, self.x), loss, excess
         else:
-            self.x[rows], self.loss[rows], self.excess[rows] = x, loss, excess
+            self.loss[rows], self.excess[rows] = loss, excess
+            self.x[rows[better]] = x[better].to(self.x)  # not the others: points may be large
 
     def offer(self, rows: Tensor, x: Tensor, loss: Tensor, excess: Tensor, holds: Tensor) -> None:
         """The same with S further points of each row, `(R, S, ...)` and `(R, S)`."""

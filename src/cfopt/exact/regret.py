@@ -60,8 +60,8 @@ class RegretBounds:
     Arguments:
         model, row: the row.
         solver: held while the solver is asked, if rows may run at once.
-        rivals: for a wish, decisions that its plans must not be worse than, `(K, m)`; with a margin,
-            that they must beat by it.
+        rivals: for a wish, decisions that its plans must not be worse than, `(K, m)`, or that they
+            must beat by the margin.
     """
 
     def __init__(

@@ -51,7 +51,7 @@ def radii(e: Explanation, pipeline: Pipeline) -> Radii:
             "The radius needs the predictor that was explained, which predicts other costs by now. "
             "Explain again."
         )
-    return _measured(e, pipeline, True) or _nothing(e)
+    return _measured(e, pipeline, all_costs=True) or _nothing(e)
 
 
 def quick_radii(e: Explanation, pipeline: Pipeline, recall: Recall | None = None) -> Radii | None:
@@ -63,7 +63,7 @@ def quick_radii(e: Explanation, pipeline: Pipeline, recall: Recall | None = None
     """
     if e.valid.any() and not is_affine(pipeline.predictor):
         return None
-    return _measured(e, pipeline, False, recall)
+    return _measured(e, pipeline, all_costs=False, recall=recall)
 
 
 def _nothing(e: Explanation) -> Radii:

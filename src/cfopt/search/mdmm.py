@@ -161,7 +161,8 @@ class _Run:
         g = h if self.slack is None else h + self.slack.square()
         if settings.trace:
             self.history.append(torch.stack([loss, h, self.multiplier.to(h)], dim=1)[None])
-        weight = (self.multiplier + settings.damping * g).to(h.dtype)
+        damped = g if settings.damping == 1 else settings.damping * g
+        weight = (self.multiplier + damped).to(h.dtype)
         slope = task.space.gradient(point, x, pull, prices, weight[:, None] * direction)
         if (known := task.space.surroundings) is not None:
             strange, way = known.excess_and_gradient(x)

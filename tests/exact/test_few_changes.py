@@ -266,3 +266,23 @@ def test_few_changes_behind_a_network_are_verified_and_not_nearer_than_those_of_
     assert float(ratio.min()) < 1.05
     assert float(ratio.median()) < 5
     assert (e.bound.isnan() | (e.bound <= e.loss)).all()
+
+
+def test_only_the_first_search_for_few_changes_is_certified(grid3, monkeypatch) -> None:
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(5, 4), torch.nn.ReLU(), torch.nn.Linear(4, 12)]
+    pipeline = cfopt.Pipeline(torch.nn.Sequential(*layers).double(), grid3.problem)
+    x0, few = normal(2, 5), cfopt.Features(max_changes=3)
+    search = cfopt.Certify(cfopt.Sequential(), seconds=None, max_cases=50)
+    asked = []
+    steps = cfopt.Certify.steps
+    monkeypatch.setattr(
+        cfopt.Certify, "steps", lambda own, task: asked.append(1) or steps(own, task)
+    )
+    e = cfopt.explain(x0, pipeline, cfopt.Epsilon(0.05), search=search, features=few)
+    free = cfopt.explain(x0, pipeline, cfopt.Epsilon(0.05), search=search)
+    assert len(asked) == 2  # once for each of the two questions
+    assert e.valid.all()
+    assert int((e.x != x0).sum(1).max()) <= 3
+    assert e.bound.tolist() == pytest.approx(free.bound.tolist())  # all the more for few changes
+    assert (e.bound <= e.loss).all()

@@ -205,20 +205,24 @@ def _about_infeasible(problem: Problem, proofs: Mapping[int, Certificate[Any]]) 
 
 def _passed_over(rules: Rules, prices: Tensor, solved: Solved) -> dict[int, str]:
     """Rows in which a decision that is passed over is better than all others, by their list."""
+    why = "a plan takes over that was to be passed over"
     listed = rules.problem.decisions() if rules.passed_over else None
     failures: dict[int, str] = {}
+    rivals: dict[int, Array] = {}  # the best decisions that are not passed over
     for row, passed in enumerate(rules.passed_over):
         own = solved.decisions[row].numpy()
         if row in solved.failures or not (passed == own).all(axis=1).any():
             continue
-        if listed is None:
-            failures[row] = "a plan takes over that was to be passed over"
-            continue
-        others = remaining(listed.numpy(), passed)
-        best = others[int((others @ prices[row].numpy()).argmin())] if len(others) else own
-        pair = [torch.from_numpy(one)[None] for one in (own, best)]
-        if not len(others) or rules.beats(prices[row : row + 1], *pair)[0]:
-            failures[row] = "a plan takes over that was to be passed over"
+        others = np.empty((0, 1)) if listed is None else remaining(listed.numpy(), passed)
+        if len(others):
+            rivals[row] = others[int((others @ prices[row].numpy()).argmin())]
+        else:
+            failures[row] = why
+    if rivals:
+        best = solved.decisions.clone()
+        best[list(rivals)] = torch.from_numpy(np.stack(list(rivals.values()))).to(best)
+        worse = rules.beats(prices, solved.decisions, best).tolist()
+        failures |= {row: why for row in rivals if worse[row]}
     return failures
 
 

@@ -71,7 +71,7 @@ def explain(
 
     Example: cfopt explain CONFIG.toml --out results --workers 4
     """
-    # Before numpy is loaded: with more threads than workers have it would round some sums otherwise.
+    # Before numpy is loaded: with more threads than workers have, it rounds some sums otherwise.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     with errors(debug):
         from cfopt.app.files import check_files, check_tables

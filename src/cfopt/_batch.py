@@ -44,6 +44,8 @@ class Batch:
             count: how many rows there are.
         """
         names = self.row_fields()
+        if not names:
+            return [self] * count
         apart = [_apart(getattr(self, name), count) for name in names]
         rows = zip(*apart, strict=True)
         return [replace(self, **dict(zip(names, row, strict=True))) for row in rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -76,3 +77,25 @@ def test_the_package_runs_as_a_command(tmp_path: Path) -> None:
     assert done.stderr.startswith("Error: ")
     assert "nowhere.toml" in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_rows_are_explained_with_one_thread_of_numpy_by_a_worker_or_without(tmp_path: Path) -> None:
+    """With more of them, the last digits of some bounds depend on who explains."""
+    code = (
+        "from typer.testing import CliRunner\n"
+        "from cfopt.cli import app\n"
+        "CliRunner().invoke(app, ['init', 'a'])\n"
+        "done = CliRunner().invoke(app, ['explain', 'a/CONFIG.toml', '--dry-run'])\n"
+        "from threadpoolctl import threadpool_info\n"
+        "found = {one['num_threads'] for one in threadpool_info() if one['user_api'] == 'blas'}\n"
+        "print(done.exit_code, found)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "2"},
+    )
+    assert done.stdout.split("\n")[-2] == "0 {1}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -70,6 +71,8 @@ def explain(
 
     Example: cfopt explain CONFIG.toml --out results --workers 4
     """
+    # Before numpy is loaded: with more threads than workers have, it rounds some sums otherwise.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
     with errors(debug):
         from cfopt.app.files import check_files, check_tables
 

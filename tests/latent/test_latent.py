@@ -500,6 +500,7 @@ def test_what_a_model_is_more_undecided_about_than_before_counts_against_codes()
     more = np.maximum(4 * np.tanh(z.numpy()) ** 2 - undecided.numpy(), 0).sum(1)
     assert (more > 0).any()
     assert np.allclose(value - Sphere(3.0)(z), more)
+    assert torch.equal(latent.implausibility(z), value)
     # The slope by central differences.
     for j in range(6):
         step = 1e-6 * torch.eye(6, dtype=z.dtype)[j]
@@ -510,6 +511,7 @@ def test_what_a_model_is_more_undecided_about_than_before_counts_against_codes()
     wide[:, [4, 1]] = z[:, [4, 1]]
     value, slope = latent.penalty(wide)
     assert torch.allclose(few.penalty(z[:, [4, 1]])[0], value)
+    assert torch.allclose(few.implausibility(z[:, [4, 1]]), value)
     assert torch.allclose(few.penalty(z[:, [4, 1]])[1], slope[:, [4, 1]])
 
 

@@ -44,6 +44,15 @@ class LatentSpace(Batch):
             return z
         return self.base.scatter(1, self.moving, z)
 
+    def implausibility(self, z: Tensor) -> Tensor:
+        """The penalty of codes without its gradient, which takes longer: `(B, r) -> (B,)`."""
+        assert self.plausibility is not None
+        value = self.plausibility(self.full(z))
+        if self.undecided is None:
+            return value
+        with torch.no_grad():
+            return value + self._more_undecided(z)
+
     def penalty(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """The plausibility of codes, and its gradient by the entries that move: `(B, r)`.
 
@@ -57,11 +66,16 @@ class LatentSpace(Batch):
             return value, slope
         point = z.detach().clone().requires_grad_()
         with torch.enable_grad():
-            now = ambiguity(self.model, self.full(point))
-            assert now is not None
-            more = (now - self.undecided).clamp(min=0).sum(1)
+            more = self._more_undecided(point)
         (by_entry,) = torch.autograd.grad(more, point, torch.ones_like(more))
         return value + more.detach(), slope + by_entry
+
+    def _more_undecided(self, z: Tensor) -> Tensor:
+        """By how much the model is more undecided than about factual contexts: `(B,)`."""
+        now = ambiguity(self.model, self.full(z))
+        assert now is not None
+        assert self.undecided is not None
+        return (now - self.undecided).clamp(min=0).sum(1)
 
     def curvature(self, z: Tensor) -> Tensor:
         """A model of the plausibility's curvature by these: `(B, r) -> (B, r, r)`."""

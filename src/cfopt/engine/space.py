@@ -95,7 +95,17 @@ class Space(Batch):
     def loss(self, point: Tensor) -> Tensor:
         """What is minimised: `(B, ...) -> (B,)`."""
         with torch.no_grad():
-            return self.pull(point, self.context(point)).loss
+            return self.loss_at(point, self.context(point))
+
+    def loss_at(self, point: Tensor, x: Tensor) -> Tensor:
+        """The same at points and their contexts, without the gradients of `pull`."""
+        if self.latent is None or not isinstance(self.proximity, Latent):
+            loss, _ = self.proximity.evaluate(x, self.origin)
+        else:
+            loss, _ = self.proximity.evaluate(point, self.latent.codes)
+        if self.latent is None or self.latent.plausibility is None:
+            return loss
+        return loss + self.latent.implausibility(point)
 
     def gradient(
         self, point: Tensor, x: Tensor, pull: LossAndGradient, prices: Tensor, weight: Tensor

@@ -111,7 +111,7 @@ class Task(Batch):
         if rival.failures:
             holds[list(rival.failures)] = False
         allowed = self.space.allows(x)
-        loss = self.space.pull(point, x).loss
+        loss = self.space.loss_at(point, x)
         strange = self.space.strangeness(x)
         holds = holds & allowed & (strange == 0)
         return Evaluation(

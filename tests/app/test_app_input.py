@@ -166,6 +166,14 @@ def test_files_of_other_programs_are_refused_with_the_remedy(
     refused(cf("explain", example), "[contexts]", said)
 
 
+def test_numbers_with_commas_between_commas_are_refused_with_the_remedy(example: Path) -> None:
+    table = pd.read_csv(example.parent / "contexts.csv")
+    table["rain"] += 0.25
+    table.to_csv(example.parent / "contexts.csv", index=False, decimal=",")
+    said = "column 'rain' needs points in its numbers; row 0 has '0,65'. Save it with points"
+    refused(cf("explain", example), "[contexts]", said)
+
+
 def test_a_folder_or_another_encoding_of_the_configuration_is_named(example: Path) -> None:
     refused(cf("explain", example.parent), "is a folder", str(example))
     example.write_bytes(example.read_text().replace("rain", "Lunedì").encode("latin-1"))

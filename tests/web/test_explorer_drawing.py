@@ -151,15 +151,24 @@ def test_images_of_any_size_and_shape_are_cut_shrunk_and_warned_about(
     page = here.open()
     # More pixels than the server takes, in a format that it does not read.
     page.set_input_files("#upload", _file((3000, 2000), "webp"))
+    page.locator("#crop[open]").wait_for()
     page.locator("#crop-at").focus()
     page.keyboard.press("Home")
-    page.get_by_role("button", name="Use this part").click()
+    with page.expect_request("**/api/decide") as sent:
+        page.get_by_role("button", name="Use this part").click()
+    image = base64.b64decode(sent.value.post_data_json["context"]["image"])
+    with Image.open(io.BytesIO(image)) as seen:
+        assert seen.size == (1024, 1024)
+        # The left part, where the board begins with white; in the middle it is magenta.
+        assert seen.convert("RGB").getpixel((9, 9))[1] > 200
     page.locator("#map-name", has_text="land.webp").wait_for()
     page.locator("#notice", has_text="does not look like").wait_for()
     # Given up, nothing changes; a square needs no cutting, and a map no warning.
     page.set_input_files("#upload", _file((300, 200), "png"))
     page.get_by_role("button", name="Cancel").click()
+    here.settle()
     assert page.locator("#map-name").inner_text() == "land.webp"
+    assert "does not look like" in page.locator("#notice").inner_text()
     stored = page.request.get(f"{here.server.url}/api/pipelines/terrain/contexts/70").json()
     own = {"name": "own.png", "mimeType": "image/png"}
     data = base64.b64decode(stored["image"].partition(",")[2])

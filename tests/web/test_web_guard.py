@@ -106,7 +106,7 @@ def test_a_search_that_nobody_follows_is_ended(client: Client) -> None:
     task = client.task(left)
     assert task["status"] == "cancelled"
     assert task["message"] == "The search was ended, since nobody was following it."
-    followed = client.start(**_hard())
+    followed = client.start(**_hard() | {"plausible": True})
     with client.stream("GET", followed["events"]) as stream:
         lines, end = stream.iter_lines(), time.monotonic() + 3
         while time.monotonic() < end and "event: end" not in next(lines):

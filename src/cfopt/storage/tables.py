@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -195,9 +196,15 @@ def numeric(table: pd.DataFrame, path: Path) -> pd.DataFrame:
             continue
         wrong = pd.to_numeric(values, errors="coerce").isna() & values.notna()
         row = int(wrong.to_numpy().argmax())
+        got = str(values.iloc[row])
+        if re.fullmatch(r"\s*[-+]?\d+,\d+\s*", got):
+            raise InputError(
+                f"{path}: column {str(column)!r} needs points in its numbers; row {row} has "
+                f"{got!r:.40}. Save it with points in place of these commas."
+            )
         raise InputError(
-            f"{path}: column {str(column)!r} needs numbers; row {row} has "
-            f"{str(values.iloc[row])!r:.40}. Say in [features] which values it takes, as one of "
-            "its categories, or name the features there; or make it the label in [contexts]."
+            f"{path}: column {str(column)!r} needs numbers; row {row} has {got!r:.40}. Say in "
+            "[features] which values it takes, as one of its categories, or name the features "
+            "there; or make it the label in [contexts]."
         )
     return table.astype(np.float64)

@@ -152,8 +152,11 @@ class Dask(Engine):
             "distributed.admin.tick.limit": "1h",
             # It would interrupt the search a hundred times a second.
             "distributed.worker.profile.enabled": False,
+            # Without the low threshold from which Dask has memory given back, again and again.
+            "distributed.nanny.pre-spawn-environ": dict.fromkeys(
+                ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"
+            ),
         }
-        threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
         with dask.config.set(quiet):
             if self.address is not None:
                 try:
@@ -173,7 +176,6 @@ class Dask(Engine):
                     threads_per_worker=1,
                     dashboard_address=None,
                     silence_logs="ERROR",
-                    env=threads,
                 ) as cluster,
                 connect(cluster, set_as_default=False) as client,
             ):

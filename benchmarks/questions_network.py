@@ -1,7 +1,7 @@
 """Further questions behind a network of three layers: found, beside the nearest of many points.
 
-Nothing is proved there but by chance, so that the nearest of many drawn points at which the
-question is answered, by the list of all decisions, is what answers are compared with.
+Of wishes, few changes and balls nothing is proved there, so that the nearest of many drawn points
+at which the question is answered, by the list of all decisions, is what answers are compared with.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from tests.pipelines import random_linear
 
 import cfopt
 from cfopt.engine.progress import Progress
-from cfopt.exact.geometry import Leaf
+from cfopt.exact.geometry import Euclidean, HalfSpaces, Leaf, Master, System
 from cfopt.exact.scenario_proof import Part, ScenarioProof, Settled
 from cfopt.problems import GridShortestPath
 from cfopt.search.base import Search
@@ -160,3 +160,33 @@ def test_under_two_predictors_another_decision_may_be_enough_in_each(
         else:
             assert e.optimal[row]
             assert float(e.loss[row]) == pytest.approx(best, rel=1e-5, abs=1e-12)
+
+
+def test_what_two_half_spaces_cost_is_what_the_nearest_point_of_both_costs() -> None:
+    rng, exact = np.random.default_rng(0), np.zeros(2)
+    box = System.box(np.full(3, -np.inf), np.full(3, np.inf))
+    other, normals = rng.standard_normal(3), rng.standard_normal((40, 3))
+    excess, kinds = rng.standard_normal(40), set()
+    for missed in (-0.3, 0.7):
+        costs = Euclidean().to_each_and(other, missed, excess, normals)
+        for cost, one, normal in zip(costs, excess, normals, strict=True):
+            master = Master(box, Euclidean())
+            limits = np.array([-one, -missed])
+            master.add(HalfSpaces(np.stack([normal, other]), limits, exact, exact, exact))
+            assert cost == pytest.approx(master.solve().bound, rel=1e-6, abs=1e-9)
+            alone = max(one, 0.0) ** 2 / (normal @ normal), max(missed, 0.0) ** 2 / (other @ other)
+            kinds.add(cost > max(alone) + 1e-9)
+    assert kinds == {True, False}
+
+
+def test_rows_of_a_batch_have_the_answers_and_proofs_that_they_have_alone(
+    pipeline: cfopt.Pipeline,
+) -> None:
+    x0 = torch.randn(27, 2, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    ask = {"criterion": cfopt.Epsilon(1.0), "robust": cfopt.Ball(RADIUS)}
+    every = cfopt.explain(x0, pipeline, **ask)
+    for row in range(27):
+        alone = cfopt.explain(x0[row : row + 1], pipeline, **ask)
+        assert torch.allclose(every.x[row], alone.x[0], rtol=1e-9)
+        assert torch.allclose(every.bound[row], alone.bound[0], rtol=1e-9, equal_nan=True)
+    assert every.optimal.all()

@@ -45,6 +45,7 @@ class AffineTask(ExactTask):
         super().__init__(task)
         self.others: tuple[AffineTask, ...] = ()
         self._off_by: OffBy | None = None
+        self._as_they_change = False  # whether contexts are off in the norm in which they change
         if (variation := task.variation) is not None:
             alone = replace(task, variation=variation.of_one_model())
             self.others = tuple(
@@ -54,6 +55,10 @@ class AffineTask(ExactTask):
         if self._off_by is not None:
             self._spread: Array = found.weight * self._off_by.units  # S, (m, p)
             self._noise: Norm = NORMS[type(self._off_by.norm)]
+            units: Array = self._off_by.units / self.scale
+            ratio = self._noise.least_ratio(self.norm, len(self.scale))
+            self._reach = self._off_by.radius * ratio * float(units.min())
+            self._as_they_change = type(self._noise) is type(self.norm) and bool(np.ptp(units) == 0)
         self.slopes: Array = found.weight * self.scale  # V, (m, p)
         self._steepness: Array = np.abs(self.slopes)
         self._steepest: Array = self._steepness.max(axis=0)
@@ -109,6 +114,7 @@ class AffineTask(ExactTask):
     def _alone(self) -> AffineTask:
         plain = copy(self)
         plain.others, plain._off_by, plain._decision_table = (), None, None
+        plain._as_they_change = False
         return plain
 
     def off(self, by: Array) -> AffineTask:
@@ -139,19 +145,13 @@ class AffineTask(ExactTask):
         domain = self.space.domain
         if self._off_by is None or (domain and domain.discrete):
             return costs  # or whole numbers, between which there is nothing
-        ratio = self._noise.least_ratio(self.norm, len(self.scale))
-        reach = self._off_by.radius * ratio * float((self._off_by.units / self.scale).min())
         power = self.norm.power
-        return np.where(costs > 0, (costs ** (1 / power) + reach) ** power, costs)
+        return np.where(costs > 0, (costs ** (1 / power) + self._reach) ** power, costs)
 
     @property
     def only_farther(self) -> bool:
         """Whether half-spaces move by just what `farther` adds: contexts are off as they change."""
-        if self._off_by is None or self.others or self.space.domain is not None:
-            return False
-        return type(self._noise) is type(self.norm) and bool(
-            np.ptp(self._off_by.units / self.scale) == 0
-        )
+        return self._as_they_change and not self.others and self.space.domain is None
 
     def spread(self, directions: Array) -> Array:
         """How `<prices, d>` changes with the w by which a context is off: `(C, m) -> (C, p)`."""

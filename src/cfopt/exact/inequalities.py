@@ -74,9 +74,9 @@ class Inequalities:
     def directions_of_each(self, rows: Indices, quantifier: Quantifier, decisions: Array) -> Array:
         """The same of one decision for each of some rows: `(R,), (R, m) -> (R, C, m)`.
 
-        For decisions that must be beaten: of those that are enough, rows may pass over others.
+        Of decisions that are enough only where no row passes over others.
         """
-        assert quantifier is not Quantifier.SOME
+        assert quantifier is not Quantifier.SOME or not self.rules.passed_over
         return self._multiplied(self.ends_of_each(rows)[:, None], quantifier, decisions)
 
     def _multiplied(self, ends: Array, quantifier: Quantifier, decisions: Array) -> Array:

@@ -191,11 +191,8 @@ class Case:
             bounds[(bounds == np.inf) & (excess <= FAR * leeway.constant)] = 0.0
         if isinstance(tree, Leaf) and system.support is None and here > 0:
             slope, limit = system.combine(tree.multipliers)
-            both = np.stack([normals, np.broadcast_to(slope * movable, normals.shape)])
-            pair, _ = norm.to_both(
-                np.stack([excess, np.full(len(excess), -limit)]), both, movable[None]
-            )
-            bounds = np.maximum(bounds, pair[:, 0])
+            both = norm.to_each_and(slope * movable, -limit, excess, normals)
+            bounds = np.maximum(bounds, both)
         return np.maximum(bounds, here), asked
 
     def of_thirds(self, system: System, tree: Tree, here: float, turns: Turns) -> float:

@@ -68,26 +68,28 @@ class ScenarioProof(AffineProof):
     """In each of some scenarios, one decision must be enough: all cases, case by case.
 
     Arguments:
-        plain: what is proved of the task whatever the scenarios.
+        limit: the most decisions to list.
         part: the cases.
+        plain: what is proved of the task whatever the scenarios, where that may be more.
         infeasible: whether they are said to prove that there is no explanation.
     """
 
-    plain: ListProof
+    limit: int
     part: Part
+    plain: ListProof | None = None
     infeasible: bool = False
 
     def bound(self, model: AffineTask, row: int) -> float:
         """The least bound of any case, or that of the plain task."""
-        plain = self.plain.bound(model, row)
-        table = model.decision_table(self.plain.limit)
+        plain = 0.0 if self.plain is None else self.plain.bound(model, row)
+        table = model.decision_table(self.limit)
         if table is None or len(model.passed_over(row)) or not model.exact_decisions:
             return plain
         return max(plain, _bound(self.part, Case.whole(Asker(model, row, table.decisions))))
 
     def decisions(self) -> list[Array]:
         """Those of the plain proof, and those that every answer must beat."""
-        found, parts = self.plain.decisions(), [self.part]
+        found, parts = [] if self.plain is None else self.plain.decisions(), [self.part]
         while parts:
             part = parts.pop()
             settled = part if isinstance(part, Settled) else part.before
@@ -97,7 +99,8 @@ class ScenarioProof(AffineProof):
 
     def clash(self, model: AffineTask, row: int) -> Clash:
         """That of the plain task."""
-        return self.plain.clash(model, row)
+        plain = ListProof(self.limit, None, {}) if self.plain is None else self.plain
+        return plain.clash(model, row)
 
 
 def _bound(part: Part, case: Case) -> float:

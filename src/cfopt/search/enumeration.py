@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -92,14 +92,16 @@ class Enumeration(Search):
         model = AffineTask(task)
         worst = WorstCases(model) if model.varied else None
         deadline, total = task.rules.problem.deadline, len(task)
-        done: list[Points] = []
-        for row in range(total):
-            done.append(_Row(model, worst, row, self.max_decisions).run(deadline))
-            if len(done) < _TOGETHER and row + 1 < total:
-                yield Progress(row + 1, total - row - 1 + len(done), total)
-            else:
-                yield Progress(row + 1, total - row - 1, total, Points.gather(done))
-                done = []
+        for start in range(0, total, _TOGETHER):
+            numbers = range(start, min(start + _TOGETHER, total))
+            rows = [_Row(model, worst, row, self.max_decisions) for row in numbers]
+            _Row.try_alone(rows)
+            done = []
+            for one in rows[:-1]:
+                done.append(one.run(deadline))
+                yield Progress(one.row + 1, total - start, total)
+            done.append(rows[-1].run(deadline))
+            yield Progress(numbers.stop, total - numbers.stop, total, Points.gather(done))
 
 
 class _Row:
@@ -118,10 +120,50 @@ class _Row:
         self.bounds: Array = np.zeros(len(table))
         #: Decisions whose own masters were solved.
         self.branches: dict[int, CutRow] = {}
+        #: Whether the most promising decisions were tried alone, each for the whole ball.
+        self.tried = False
+
+    @staticmethod
+    def try_alone(rows: Sequence[_Row]) -> None:
+        """Take in each row the nearest change for which one of a few decisions is enough alone.
+
+        In closed form, for all rows of one task at once: where a decision has two half-spaces at
+        the most, nothing else limits a change, and decisions may take turns.
+        """
+        model, decisions = rows[0].model, rows[0].table.decisions
+        simple = model.only_farther and isinstance(model.norm, Euclidean)
+        if not simple or model.rules.passed_over or model.multiples(Quantifier.EVERY):
+            return
+        for row in rows:
+            row.bounds = row._least()
+        bounds = np.stack([row.bounds for row in rows])
+        some = bounds.argsort(axis=1, kind="stable")[:, :_ALONE]  # (R, K)
+        numbers = np.repeat([row.row for row in rows], some.shape[1])
+        found = model.directions_of_each(numbers, Quantifier.SOME, decisions[some.ravel()])
+        count = found.shape[1]
+        if count > 2:
+            return
+        cuts = model.cut(numbers.repeat(count), found.reshape(-1, found.shape[2]))
+        which = np.arange(len(numbers)) * count + np.array([[0], [count - 1]])  # (2, R K)
+        limits, normals = (cuts.limits - cuts.rounding)[which], cuts.normals[which]
+        cost, weights = model.norm.to_both(-limits, normals, np.ones((1, normals.shape[2])))
+        changes = -(weights * normals).sum(axis=0)
+        kept = ((normals * changes).sum(axis=2) <= limits + cuts.rounding[which]).all(axis=0)
+        # Others are never enough alone, or have half-spaces that are nearly parallel.
+        costs = np.where(kept, cost[:, 0], np.inf).reshape(some.shape)
+        costs[np.take_along_axis(bounds, some, axis=1) == np.inf] = np.inf
+        for row, own, each in zip(rows, costs, changes.reshape(*some.shape, -1), strict=True):
+            best = int(own.argmin())
+            row.tried = bool(own[best] < np.inf)
+            if row.tried:
+                row.looked = len(own)
+                row.u, row.cost = each[best], model.norm(each[best])
 
     def run(self, deadline: float) -> Points:
         """The closest point of all polyhedra, or the best until the deadline."""
         self.deadline = deadline
+        if self.tried:
+            return self._in_all_scenarios(ListProof(self.limit, None, {}))
         # Where decisions take turns, what clashes for one of them is no part of the proof.
         why = bool(self.model.multiples(Quantifier.EVERY)) or not self._takes_turns
         root = CutRow(self.model, self.row, deadline, why=why)
@@ -150,15 +192,20 @@ class _Row:
 
     def _in_all_scenarios(self, plain: ListProof) -> Points:
         """The same where decisions may take turns, unless that is not needed."""
-        proved = self.model.only_farther and self.bounds.min() >= (1 - _LEFT) * self.cost
-        if proved or plain.bound(self.model, self.row) >= (1 - _LEFT) * self.cost:
+        enough, only_farther = (1 - _LEFT) * self.cost, self.model.only_farther
+        proved = only_farther and self.bounds.min() >= enough
+        # Without a root, the plain proof says of these bounds what they say themselves.
+        if not proved and not (only_farther and plain.root is None):
+            proved = plain.bound(self.model, self.row) >= enough
+        if proved:
             return self._points(plain, "")
         where = self.model, self.row, self.table
         cases = ScenarioTree(*where, self.u, self.cost, self.deadline)
         cases.run()
         self.u, self.cost, self.looked = cases.u, cases.cost, self.looked + cases.looked
-        proof = ScenarioProof(plain, cases.part)
         nothing = self.cost == np.inf
+        alone = cases.complete and self.model.exact_decisions and not nothing
+        proof = ScenarioProof(self.limit, cases.part, None if alone else plain)
         infeasible = nothing and proof.bound(self.model, self.row) == np.inf
         note = "time was up" if cases.late else _UNSOLVED if nothing and not infeasible else ""
         return self._points(replace(proof, infeasible=infeasible), note)
@@ -173,9 +220,7 @@ class _Row:
         self.bounds = bounds = self._least()
         order = bounds.argsort(kind="stable").tolist()
         if self._takes_turns:
-            order = [k for k in order[:_ALONE] if bounds[k] < np.inf]
-            if self._in_closed_form(order):
-                return False
+            order = order[:_ALONE]
         for k in order:
             if bounds[k] == np.inf or bounds[k] >= (1 - _GAP) * self.cost:
                 return False
@@ -191,33 +236,6 @@ class _Row:
             if change is not None and self.model.norm(change) < self.cost:
                 self.u, self.cost = change, self.model.norm(change)
         return False
-
-    def _in_closed_form(self, some: list[int]) -> bool:
-        """Take the nearest change for which one of some decisions is enough alone, all at once.
-
-        Return whether that could be done: where a decision has two half-spaces at the most, and
-        nothing else limits a change.
-        """
-        model, row = self.model, self.row
-        simple = model.only_farther and isinstance(model.norm, Euclidean)
-        if not some or not simple or model.multiples(Quantifier.EVERY):
-            return False
-        cuts = model.cut(row, model.directions(row, Quantifier.SOME, self.table.decisions[some]))
-        count = len(cuts.limits) // len(some)
-        if count > 2:
-            return False
-        which = np.arange(len(some)) * count + np.array([[0], [count - 1]])  # (2, K)
-        limits, normals = (cuts.limits - cuts.rounding)[which], cuts.normals[which]
-        cost, weights = model.norm.to_both(-limits, normals, np.ones((1, normals.shape[2])))
-        changes = -(weights * normals).sum(axis=0)
-        kept = ((normals * changes).sum(axis=2) <= limits + cuts.rounding[which]).all(axis=0)
-        if not kept.any():
-            return False
-        self.looked += len(some)
-        # Others are never enough alone, or have half-spaces that are nearly parallel.
-        best = int(np.where(kept, cost[:, 0], np.inf).argmin())
-        self.u, self.cost = changes[best], model.norm(changes[best])
-        return True
 
     def _least(self) -> Array:
         """What each decision costs at least if it is to be enough, `(D,)`."""

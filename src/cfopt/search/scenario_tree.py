@@ -78,6 +78,7 @@ class ScenarioTree:
     Attributes:
         looked: how many cases it has looked at.
         late: whether it was stopped.
+        complete: whether its cases prove that there is no nearer answer.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class ScenarioTree:
         self._heap: list[tuple[float, int, _Open]] = []
         self._proved: dict[int, Part] = {}
         self._pushed = self.looked = 0
-        self.late = False
+        self.late, self.complete = False, True
 
     @property
     def part(self) -> Part:
@@ -112,7 +113,7 @@ class ScenarioTree:
             if bound >= self._enough:
                 return
             if self.looked >= _CASES or time.monotonic() > self._deadline:
-                self.late = True
+                self.late, self.complete = True, False
                 return
             if one.nearest is None:
                 bound = self._solve(one)
@@ -170,10 +171,12 @@ class ScenarioTree:
     def _divide(self, one: _Open, nearest: _Nearest) -> None:
         """Ask the worst scenario of a case's nearest context, unless that one is an answer."""
         if nearest.u is None:
+            self.complete = False
             return
         broken = self._broken(nearest.u, nearest.u)
         if not broken:
             self._take(nearest.u)
+            self.complete &= nearest.bound >= self._enough
             return
         self._improve(broken, nearest.u)
         if nearest.bound >= self._enough:

@@ -78,6 +78,17 @@ class Norm(ABC):
         size = (normals.shape[1], len(cases))
         return np.zeros(size), np.zeros((2, *size))
 
+    def to_each_and(self, other: Array, missed: float, excess: Array, normals: Array) -> Array:
+        """What it costs at least to reach each half-space and another one: `(D,), (D, p) -> (D,)`.
+
+        As `to_both` says of the two, where all entries may change.
+
+        Arguments:
+            other, missed: the other one, `other @ u <= -missed`, `(p,)`.
+            excess, normals: the half-spaces, `normals @ u <= -excess`.
+        """
+        return np.zeros(len(excess))
+
     @abstractmethod
     def attempts(self, system: System) -> Iterator[Optimum | Refutation | None]:
         """What each solver in turn takes to be the cheapest change, or to refute that it exists."""

@@ -74,6 +74,22 @@ class Euclidean(Norm):
         cost: Array = weights[0] * first + weights[1] * second
         return cost, weights
 
+    def to_each_and(self, other: Array, missed: float, excess: Array, normals: Array) -> Array:
+        """The nearest point of each edge, unless one of the two suffices."""
+        size, own, across = float(other @ other), np.square(normals).sum(axis=1), normals @ other
+        single = self.to_half_spaces(excess, normals)
+        cost = np.where(own > 0, single, 0.0)
+        if missed > 0 and size > 0:
+            cost = np.maximum(cost, missed * missed / size)
+        determinant = own * size - across * across
+        weights = size * excess - across * missed, own * missed - across * excess
+        # Where they are nearly parallel, rounding would decide.
+        at_edge = determinant > _PARALLEL * own * size
+        at_edge &= (weights[0] > 0) & (weights[1] > 0)
+        total = weights[0] * excess + weights[1] * missed
+        np.divide(total, determinant, where=at_edge, out=cost)
+        return cost
+
     def attempts(self, system: System) -> Iterator[Optimum | Refutation | None]:
         """By DAQP, the fastest and most exact of those in `benchmarks/qp.py`; else by HiGHS."""
         yield nearest_by_daqp(system)

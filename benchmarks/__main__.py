@@ -260,10 +260,14 @@ def _own_pipeline(record: Record) -> None:
 
 
 def _explorer(record: Record) -> None:
-    """The server of `cfopt serve` under load, its page and a report in a browser."""
+    """The server of `cfopt serve` under load."""
     record("explorer decisions", explorer.decisions())
     record("explorer progress", explorer.progress())
     record("explorer load", explorer.load())
+
+
+def _pages(record: Record) -> None:
+    """The explorer's page and a report, in a browser."""
     page = explorer_page.measure()
     if page:  # there is a browser
         record("explorer page", page)
@@ -323,6 +327,7 @@ GROUPS: dict[str, Callable[[Record], None]] = {
     "training": _training,
     "own-pipeline": _own_pipeline,
     "explorer": _explorer,
+    "pages": _pages,
     "demo": _demo,
     "peers": _peers,
 }

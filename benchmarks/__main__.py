@@ -260,14 +260,22 @@ def _own_pipeline(record: Record) -> None:
 
 
 def _explorer(record: Record) -> None:
-    """The server of `cfopt serve` under load, its page and a report in a browser, `cfopt demo`."""
+    """The server of `cfopt serve` under load."""
     record("explorer decisions", explorer.decisions())
     record("explorer progress", explorer.progress())
     record("explorer load", explorer.load())
+
+
+def _pages(record: Record) -> None:
+    """The explorer's page and a report, in a browser."""
     page = explorer_page.measure()
     if page:  # there is a browser
         record("explorer page", page)
         record("report page", report_page.measure())
+
+
+def _demo(record: Record) -> None:
+    """The threads of `cfopt demo`."""
     record("demo threads", [demo_threads.measure(turns=2, maps=1)])
 
 
@@ -319,6 +327,8 @@ GROUPS: dict[str, Callable[[Record], None]] = {
     "training": _training,
     "own-pipeline": _own_pipeline,
     "explorer": _explorer,
+    "pages": _pages,
+    "demo": _demo,
     "peers": _peers,
 }
 #: What is measured of fleets, together as `fleets` or one by one, with a fraction of the rows.

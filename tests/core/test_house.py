@@ -221,6 +221,7 @@ def test_the_demonstration_writes_its_pictures_and_summary_and_is_not_silent(
 
     def watched(*given: Any, **settings: Any) -> Any:
         threads.append(torch.get_num_threads())
+        assert threads[-1] == 1  # at once: with more it would go on for minutes
         return explain(*given, **settings)
 
     monkeypatch.setattr(cfopt, "explain", watched)

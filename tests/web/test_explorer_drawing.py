@@ -48,6 +48,11 @@ def test_the_whole_workbench_fits_the_windows_of_laptops(
     page = here.open()
     for part in ("#board", "#legend", "#map-ask .primary"):
         assert page.evaluate(BOTTOM, part) <= height, part
+    # Also with the most that is said of a route.
+    for cell in ((0, 0), (0, 11), (11, 11)):
+        page.mouse.click(*here.cell(*cell))
+    assert page.locator("#detour").is_visible()
+    assert page.evaluate(BOTTOM, "#map-ask .primary") <= height
     before = page.evaluate(TOP)
     here.choose("tool", "paint")
     assert page.evaluate(BOTTOM, "#palette") <= height
@@ -134,14 +139,23 @@ def test_a_search_ends_in_time_and_can_be_asked_to_go_on_for_longer(
     assert [one.get("time_limit") for one in asked] == [None, 110]
 
 
-def _file(size: tuple[int, int], kind: str) -> dict[str, Any]:
-    """A chess board in white and magenta: no land looks like it."""
-    fields = np.indices((size[1], size[0])).sum(0) // (size[1] // 4) % 2
-    pixels = np.where(fields[..., None], [255, 0, 255], [255, 255, 255]).astype(np.uint8)
+def _chess_board(width: int, height: int) -> Any:
+    """Pixels in white and magenta: no land looks like it."""
+    fields = np.indices((height, width)).sum(0) // (height // 4) % 2
+    return np.where(fields[..., None], [255, 0, 255], [255, 255, 255])
+
+
+def _file(pixels: Any, kind: str) -> dict[str, Any]:
     data = io.BytesIO()
-    Image.fromarray(pixels).save(data, kind)
+    Image.fromarray(pixels.astype(np.uint8)).save(data, kind)
     name = f"land.{kind}"
     return {"name": name, "mimeType": f"image/{kind}", "buffer": data.getvalue()}
+
+
+def _sent(request: Any) -> Any:
+    """The image that a page has asked about."""
+    data = base64.b64decode(request.value.post_data_json["context"]["image"])
+    return Image.open(io.BytesIO(data))
 
 
 def test_images_of_any_size_and_shape_are_cut_shrunk_and_warned_about(
@@ -150,21 +164,21 @@ def test_images_of_any_size_and_shape_are_cut_shrunk_and_warned_about(
     here = visit()
     page = here.open()
     # More pixels than the server takes, in a format that it does not read.
-    page.set_input_files("#upload", _file((3000, 2000), "webp"))
+    page.set_input_files("#upload", _file(_chess_board(3000, 2000), "webp"))
     page.locator("#crop[open]").wait_for()
     page.locator("#crop-at").focus()
     page.keyboard.press("Home")
     with page.expect_request("**/api/decide") as sent:
         page.get_by_role("button", name="Use this part").click()
-    image = base64.b64decode(sent.value.post_data_json["context"]["image"])
-    with Image.open(io.BytesIO(image)) as seen:
+    with _sent(sent) as seen:
         assert seen.size == (1024, 1024)
+        assert seen.format == "PNG"
         # The left part, where the board begins with white; in the middle it is magenta.
         assert seen.convert("RGB").getpixel((9, 9))[1] > 200
     page.locator("#map-name", has_text="land.webp").wait_for()
     page.locator("#notice", has_text="does not look like").wait_for()
     # Given up, nothing changes; a square needs no cutting, and a map no warning.
-    page.set_input_files("#upload", _file((300, 200), "png"))
+    page.set_input_files("#upload", _file(_chess_board(300, 200), "png"))
     page.get_by_role("button", name="Cancel").click()
     here.settle()
     assert page.locator("#map-name").inner_text() == "land.webp"
@@ -176,6 +190,14 @@ def test_images_of_any_size_and_shape_are_cut_shrunk_and_warned_about(
     page.locator("#map-name", has_text="own.png").wait_for()
     assert page.locator("#notice").is_hidden()
     assert here.path() == stored["path"]
+    # Noise, which no format makes small without loss, is sent with some: it still is what it was.
+    noise = np.random.default_rng(0).integers(0, 256, (800, 800, 3))
+    with page.expect_request("**/api/decide") as sent:
+        page.set_input_files("#upload", _file(noise, "png"))
+    with _sent(sent) as seen:
+        assert (seen.format, seen.size) == ("JPEG", (800, 800))
+        assert np.corrcoef(np.asarray(seen).ravel(), noise.ravel())[0, 1] > 0.5
+    page.locator("#map-name", has_text="land.png").wait_for()
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -135,6 +136,8 @@ def test_a_ready_question_is_played_and_terms_are_asked_for_and_kept(visit: Any)
     here.choose("level", "conditions")
     assert (prices.is_visible(), conditions.is_visible()) == (False, True)
     here.until("location.hash.includes('few=2') && location.hash.includes('safe=0.05')")
+    held: list[Any] = []
+    page.route("**/api/explain", lambda route: held.append(route))
     page = here.open("/?map#terrain")
     assert page.locator("#map-ask .terms").is_hidden()
     page.get_by_role("button", name="Show me an example").click()
@@ -150,3 +153,10 @@ def test_a_ready_question_is_played_and_terms_are_asked_for_and_kept(visit: Any)
     page.locator("#map-ask .progress").wait_for()
     assert page.locator("#guide").is_visible()
     assert page.locator("#guide-next").is_hidden()
+    # How long the search takes is not what this is about; in the end it says what is seen.
+    here.server.until(lambda: page.wait_for_timeout(10) or held)
+    asked = held[0].request.post_data_json | {"time_limit": 0.2}
+    held[0].continue_(post_data=json.dumps(asked))
+    page.locator("#guide-said", has_text="The answer: ").wait_for()
+    assert "Drag the slider across the map" in page.locator("#guide-said").inner_text()
+    page.locator("#result .compare .split").wait_for()

@@ -9,6 +9,7 @@ import { announce, byId, guarded, notice } from "./dom.js";
 import { Editor } from "./editor.js";
 import { latest, settled } from "./live.js";
 import { fillList, fillThumbnails } from "./picker.js";
+import { seenOnMaps } from "./pictures.js";
 import { showResult, shownVerdict } from "./result.js";
 import { alike, straight } from "./routes.js";
 import { failure, underWay } from "./search.js";
@@ -101,7 +102,7 @@ export class Maps {
       },
       { say: () => `Suppose you had wanted the dashed one, straight ahead. ${this.editor.sketch.words(this.#now)}` },
       { say: `So you ask: ${this.ask.contrast()} Watch the map while it is searched.`, act: () => this.#explain() },
-      { say: () => summedUp(shownVerdict(), "The last picture is the land of the answer; what changed is framed there, and described below.") },
+      { say: () => summedUp(shownVerdict(), seenOnMaps()) },
     ];
   }
 

@@ -10,6 +10,10 @@ const CONTRAST = "Thick: decided before, asked for after. Dashed: the other one.
 const BEST = "Thick: best before and after. Dashed: what was decided.";
 const PURPLE = "The more purple a pixel, the more it changed.";
 const FRAMED = "Framed: the cells that are described.";
+const SEEN = {
+  pictures: "The last picture is the land of the answer; what changed is framed there, and described below.",
+  map: "Drag the slider across the map: your land is on its left, the land of the answer on its right. What changed is described next to it.",
+};
 
 /** What two answers beside each other are called. */
 export const NAMES = ["Plausible", "Naive"];
@@ -22,6 +26,9 @@ const contrasts = ({ alternative, uses, avoids }) => Boolean(alternative ?? uses
 /** The pictures of the answer of one task, or of two beside each other; null if there are none. */
 export const picturesOf = (tasks, pipeline) =>
   pipeline.kind === "map" ? mapPictures(tasks, pipeline) : tablePictures(tasks, pipeline);
+
+/** What is seen on the maps of the answer that is shown, in words; "" if there are none. */
+export const seenOnMaps = () => SEEN[document.querySelector("#result [name=view]:checked")?.value] ?? "";
 
 function mapPictures(tasks, pipeline) {
   const shown = tasks.filter(({ result }) => !hopeless(result));

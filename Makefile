@@ -17,7 +17,7 @@ $(VENV)/.ready: pyproject.toml paper/pyproject.toml constraints.txt
 	touch $@
 
 demo: setup  ## explain a map in all three ways, naive beside plausible, and a day of flights
-	$(BIN)/python -m cfopt.app.demo
+	$(BIN)/cfopt demo
 
 QUICK := tests/core tests/problems tests/exact/test_exact.py::TestClosedForm
 # One thread each: the tests are small, and threads of several processes would wait for each other.

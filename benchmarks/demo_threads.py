@@ -37,7 +37,7 @@ def measure(turns: int, maps: int) -> dict[str, float]:
 def _demo(environment: dict[str, str], maps: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        command = [sys.executable, "-m", "cfopt.app.demo", "--out", folder, "--maps", str(maps)]
+        command = [sys.executable, "-m", "cfopt", "demo", "--out", folder, "--maps", str(maps)]
         subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
         return time.perf_counter() - start
 

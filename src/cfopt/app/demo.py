@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from functools import partial
@@ -149,16 +148,3 @@ def _comparison(
             f"is {100 * error.median():.1f}% off the best (median)."
         )
     return "\n".join(lines) + "\n"
-
-
-def main() -> None:
-    """Run the demonstration from the command line."""
-    parser = argparse.ArgumentParser(prog="python -m cfopt.app.demo", description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the results")
-    parser.add_argument("--maps", type=int, default=6, help="how many to explain")
-    given = parser.parse_args()
-    run(given.out, Console(), given.maps)
-
-
-if __name__ == "__main__":
-    main()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,6 +37,14 @@ Configuration = Annotated[
         metavar="CONFIG.toml", help="The description of your pipeline.", show_default=False
     ),
 ]
+
+
+def use_one_thread() -> None:
+    """Let numpy have one thread, as workers do; to be called before it is loaded.
+
+    With more of them it rounds some sums otherwise, and on a busy machine they wait for each other.
+    """
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 
 @contextmanager

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from cfopt.app.plain_help import PlainCommand
-from cfopt.cli.application import Configuration, Debug, Trusted, app, errors
+from cfopt.cli.application import Configuration, Debug, Trusted, app, errors, use_one_thread
 
 
 @app.command(cls=PlainCommand)
@@ -71,8 +70,7 @@ def explain(
 
     Example: cfopt explain CONFIG.toml --out results --workers 4
     """
-    # Before numpy is loaded: with more threads than workers have, it rounds some sums otherwise.
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    use_one_thread()
     with errors(debug):
         from cfopt.app.files import check_files, check_tables
 

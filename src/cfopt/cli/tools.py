@@ -9,13 +9,16 @@ from typing import Annotated
 import typer
 
 from cfopt.app.plain_help import PlainCommand
-from cfopt.cli.application import Debug, Trusted, app, errors
+from cfopt.cli.application import Debug, Trusted, app, errors, use_one_thread
 from cfopt.extras import require
 
 
 @app.command(cls=PlainCommand)
 def demo(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where results go.")] = Path("demo"),
+    maps: Annotated[
+        int, typer.Option(metavar="N", min=1, max=20, help="Number of maps to explain.")
+    ] = 6,
     debug: Debug = False,
 ) -> None:
     """Explain a route across a map in three ways, naively and plausibly, and a day of flights.
@@ -24,12 +27,13 @@ def demo(
 
     Example: cfopt demo --out demo
     """
+    use_one_thread()
     with errors(debug):
         from rich.console import Console
 
         from cfopt.app.demo import run
 
-        run(out, Console())
+        run(out, Console(), maps)
 
 
 @app.command(cls=PlainCommand)

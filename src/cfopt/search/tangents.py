@@ -37,6 +37,9 @@ _CONTRACTS = 0.3
 _TRIES = 5
 #: By what fractions the columns of the factual decision are made more expensive, to find others.
 _EXTRA_COSTS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+#: Where one decision is enough, planes are turned that are farther than the nearest by no more than
+#: this fraction.
+_CLOSE = 0.3
 #: The least weight of a feature in `|u|_1`, as a fraction of the mean change.
 _LEAST_WEIGHT = 0.1
 
@@ -112,6 +115,8 @@ class _Run:
         #: What was missing before a step; how many steps have brought too little since then.
         self.miss, self.tries = np.full(count, np.inf), np.zeros(count, dtype=np.int64)
         self.taken = np.zeros(count, dtype=np.int64)
+        #: Where one decision is enough, the planes about as near as that of the last step.
+        self.close = np.zeros_like(self.planes.known)
         self.running = every[np.isfinite(first.miss)]
         self._suggest(every[first.one_suffices])
         self.planes.take(every, self.planes.known, np.ones(count))
@@ -186,7 +191,7 @@ class _Run:
         """Take the slopes of new planes, and turn the planes of rows that are due, `(R,)`."""
         planes, some, lacking = self.planes, self.some[rows], np.isinf(self.least[rows])
         bound = (planes.multipliers[rows] > 0) & lacking[:, None]
-        wanted = (bound | some[:, None]) & due[:, None]
+        wanted = (bound | (some[:, None] & self.close[rows])) & due[:, None]
         share = _SHARE * np.sqrt(self.pull[rows])
         planes.take(rows, wanted, np.where(lacking, 1.0, share))
         mean = due & ~some & ~lacking
@@ -206,6 +211,8 @@ class _Run:
                 continue  # whatever is not finite in a normal or a value shows in its limit
             if self.some[row]:
                 distance = -limits / np.linalg.norm(normals, axis=1).clip(min=1e-300)
+                least = distance.min()
+                self.close[row, known] = distance <= least + _CLOSE * abs(least)
                 nearest = [distance.argmin()]
                 known, normals, limits = known[nearest], normals[nearest], limits[nearest]
             normals, limits = self._with_sums(row, normals, limits, centre)

@@ -201,6 +201,9 @@ def test_shipped_maps_have_epsilon_answers_within_their_bounds(maps) -> None:
     best = (costs * pipeline.decide(e.x)).sum(1)
     assert (1.1 * best <= (costs * e.factual).sum(1) * (1 + 1e-5)).all()
     assert (e.distance < 1.0).all()  # MDMM ends beyond this, without an answer
+    # A step takes a forward pass and the slopes of the planes that are about as near as the next
+    # one, not of all that are known.
+    assert (e.passes <= 5 * e.steps).all()
 
 
 def test_a_relative_answer_is_no_farther_than_an_absolute_one_or_one_of_mdmm(maps) -> None:

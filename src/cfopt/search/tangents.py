@@ -28,7 +28,7 @@ _CAREFUL = 5
 #: The weight of new slopes in their mean, times the root of the pull.
 _SHARE = 0.5
 #: How the pull grows and shrinks, and how weak it is when the search of a row ends.
-_GROW, _SHRINK, _AT_REST = 1.5, 0.6, 0.05
+_GROW, _SHRINK, _AT_REST = 1.5, 0.6, 0.01
 #: A pull succeeds if it takes this fraction of the proximity, times the pull.
 _CLEARLY = 1e-3
 #: Slopes are kept while what is missing falls below this fraction of itself with each step.

@@ -29,12 +29,12 @@ quick: setup  ## the core and the contracts, while a change is under way
 	$(PYTEST) $(QUICK) -m "not slow"
 
 test: setup  ## everything that must hold before a change lands
-	$(MAKE) --no-print-directory compiled & \
-	$(MAKE) --no-print-directory lint && wait $$!
-	$(PYTEST) -m "not study and not long"
+	$(MAKE) --no-print-directory lint & checks=$$!; \
+	$(MAKE) --no-print-directory compiled && \
+	$(PYTEST) -m "not study and not long" && wait $$checks
 
-# What tests import, and the functions of trees, by one process while lint runs: four that begin
-# together would each compile it.
+# What tests import, and the functions of trees, by one process: four that begin together would
+# each compile it.
 compiled: setup
 	@$(BIN)/python -c 'import pytest; from cfopt.trees.warm_up import warm_up; warm_up(); pytest.main(["--collect-only", "-qq"])' > /dev/null
 

@@ -32,7 +32,7 @@ class TestRandomShooting(SearchContract):
     nearness = float("inf")  # it takes whatever it hits
 
     def search(self) -> cfopt.Search:
-        return RandomShooting(shots=300, reach=8.0)
+        return RandomShooting(shots=120, reach=8.0)
 
 
 class TestSmooth(ProximityContract):

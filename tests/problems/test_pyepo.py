@@ -105,7 +105,7 @@ def test_something_else_is_not_taken_for_a_pyepo_model() -> None:
         cfopt.Pipeline(torch.nn.Linear(2, 2), object())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_solvers_can_be_imported_in_one_process_in_any_order() -> None:
     """Each order in a process of its own, which has torch: that takes longest, and is no solver."""
     code = (

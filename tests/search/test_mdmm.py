@@ -16,7 +16,7 @@ from cfopt.testing import SearchContract
 
 class TestMDMM(SearchContract):
     def search(self) -> Search:
-        return cfopt.MDMM(step=0.1, max_steps=300)
+        return cfopt.MDMM(step=0.1, max_steps=200)
 
 
 def test_maximising_the_negative_gives_the_same_answers() -> None:

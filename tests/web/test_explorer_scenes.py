@@ -99,18 +99,50 @@ def _ask_by_names(here: Visit) -> None:
 
 
 @pytest.fixture(scope="module")
-def ways(server: Server, browser: Any) -> Iterator[Any]:
-    """The page's own search for the cheapest way, called with a scene, wishes and costs."""
+def streets(server: Server, browser: Any) -> Iterator[Any]:
+    """The page with the streets across town."""
     here = Visit(browser, server)
-    here.open("/#grid")
-    yield lambda *given: here.page.evaluate(
+    yield here.open("/#grid")
+    here.close()
+
+
+@pytest.fixture
+def ways(streets: Any) -> Any:
+    """The page's own search for the cheapest way, called with a scene, wishes and costs."""
+    return lambda *given: streets.evaluate(
         """async ([scene, wishes, costs]) => {
              const { Ways } = await import("/static/ways.js");
              return new Ways(scene).through(wishes, costs);
            }""",
         list(given),
     )
-    here.close()
+
+
+@pytest.mark.parametrize(
+    ("names", "title", "values"),
+    [
+        (["day=work", "day=sunday"], "day", ["work", "sunday"]),
+        (["a=b=c", "a=b=d"], "a=b", ["c", "d"]),
+        (["north", "south"], "one of", ["north", "south"]),
+        (["day=work", "night=work"], "one of", ["day=work", "night=work"]),
+    ],
+)
+def test_the_values_of_a_category_stand_under_its_name(
+    streets: Any, names: list[str], title: str, values: list[str]
+) -> None:
+    shown = streets.evaluate(
+        """async (names) => {
+             const { Features } = await import("/static/features.js");
+             const host = document.createElement("div");
+             const features = names.map((name) => ({ name, group: 0, min: 0, max: 1, step: 1 }));
+             new Features(host, features, {});
+             const choice = host.querySelector(".choice");
+             const options = [...choice.querySelectorAll("option")].map((one) => one.textContent);
+             return [choice.querySelector(".name").textContent, options];
+           }""",
+        names,
+    )
+    assert shown == [title, values]
 
 
 def test_the_page_leads_a_route_the_cheapest_way_through_what_was_clicked(ways: Any) -> None:

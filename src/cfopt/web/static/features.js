@@ -182,9 +182,9 @@ export class Features {
 
   #choice(columns) {
     const features = columns.map((k) => this.features[k]);
-    const names = features.map(({ name }) => name);
-    const options = columns.map((k, j) => el("option", { value: k }, names[j]));
-    const select = el("select", { "aria-label": `One of ${names.join(", ")}` }, options);
+    const { title, values } = valuesOf(features.map(({ name }) => name));
+    const options = columns.map((k, j) => el("option", { value: k }, values[j]));
+    const select = el("select", { "aria-label": title ?? `One of ${values.join(", ")}` }, options);
     const lock = lockOf(features);
     select.addEventListener("change", () => {
       for (const k of columns) this.values[k] = k === Number(select.value) ? 1 : 0;
@@ -193,12 +193,19 @@ export class Features {
     return {
       columns,
       lock: lock.input,
-      node: el("li", { class: "feature choice" }, el("span", { class: "name" }, "one of"), select, lock.node),
+      node: el("li", { class: "feature choice" }, el("span", { class: "name" }, title ?? "one of"), select, lock.node),
       put: () => {
         select.value = columns.reduce((a, b) => (this.values[b] > this.values[a] ? b : a));
       },
     };
   }
+}
+
+/** The values of a category: what stands behind "day=" in all names, with "day" as their title. */
+function valuesOf(names) {
+  const title = names[0].slice(0, names[0].lastIndexOf("="));
+  const shared = title && names.every((name) => name.startsWith(`${title}=`));
+  return shared ? { title, values: names.map((name) => name.slice(title.length + 1)) } : { values: names };
 }
 
 /** A padlock for some features; closed for good where they cannot change. */

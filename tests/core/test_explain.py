@@ -17,7 +17,7 @@ from cfopt.errors import InputError
 from cfopt.exact import verify
 from cfopt.exact.affine import AffineMap
 
-SEARCH = cfopt.MDMM(step=0.05, max_steps=800)
+SEARCH = cfopt.MDMM(step=0.05, max_steps=300)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from cfopt.problems import TerrainShortestPath
 from cfopt.result.status import Status
 
 ROWS, COLS, CELL = 4, 5, 4
-SEARCH = cfopt.MDMM(step=0.02, max_steps=400)
+SEARCH = cfopt.MDMM(step=0.02, max_steps=200)
 
 
 def _explanations(count: int, cols: int = COLS) -> cfopt.Explanation:

@@ -100,9 +100,9 @@ class Space(Batch):
     def loss_at(self, point: Tensor, x: Tensor) -> Tensor:
         """The same at points and their contexts, without the gradients of `pull`."""
         if self.latent is None or not isinstance(self.proximity, Latent):
-            loss, _ = self.proximity.evaluate(x, self.origin)
+            loss = self.proximity(x, self.origin)
         else:
-            loss, _ = self.proximity.evaluate(point, self.latent.codes)
+            loss = self.proximity(point, self.latent.codes)
         if self.latent is None or self.latent.plausibility is None:
             return loss
         return loss + self.latent.implausibility(point)

@@ -110,6 +110,10 @@ class L2(Proximity):
         change = self._change(x, origin)
         return change.square().flatten(1).sum(1), self._unscaled(2 * change)
 
+    def __call__(self, x: Tensor, origin: Tensor) -> Tensor:
+        """`|c|^2` alone."""
+        return self._change(x, origin).square().flatten(1).sum(1)
+
     def curvature(self, x: Tensor, origin: Tensor) -> Tensor:
         """`2 / scale^2`."""
         return self._unscaled(self._unscaled(torch.full_like(x, 2.0)))

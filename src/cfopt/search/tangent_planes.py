@@ -34,6 +34,8 @@ class TangentPlanes:
         #: The contexts of u, `(B, ...)`.
         self.x = evaluator.points(np.arange(count), self.u)
         self.slope = np.zeros((count, width, size))
+        #: By which gradients become slopes.
+        self._scale = evaluator.scale / evaluator.unit[:, None]
         #: Which places hold a decision, the first of each row; which of these have no slope yet.
         self.known, self._new = np.zeros((2, count, width), dtype=bool)
         #: The multipliers of the last step, and when each plane was last added or bound.
@@ -65,14 +67,11 @@ class TangentPlanes:
     def values(self, rows: Indices) -> Array:
         """The c_k at u of all planes, `(R, K)`; 0 where there is none."""
         found = np.zeros((len(rows), self.known.shape[1]))
-        most = int(self.known[rows].sum(axis=1).max(initial=0))
-        if not most:
-            return found
-        index = self._index(rows)
-        rules, prices = self._evaluator.rules(rows), self._prices[index]
-        directions = (rules.direction(prices, self._decisions[index, k]) for k in range(most))
-        each = host(torch.stack([(prices * direction).sum(1) for direction in directions], dim=1))
-        found[:, :most] = each / self._evaluator.unit[rows, None]
+        which, places = self.known[rows].nonzero()
+        each, index = rows[which], self._index(rows[which])
+        prices, decisions = self._prices[index], self._decisions[index, self._index(places)]
+        direction = self._evaluator.rules(each).direction(prices, decisions)
+        found[which, places] = host((prices * direction).sum(1)) / self._evaluator.unit[each]
         return found
 
     def bind(self, row: int, places: Indices, multipliers: Array) -> None:
@@ -102,8 +101,10 @@ class TangentPlanes:
             slope = slopes.of(
                 slopes.direction(self._decisions[self._index(rows), self._index(order[:, k])])
             )
-            weight = (many > k) * np.where(self._new[place], 1.0, share)
-            self.slope[place] += weight[:, None] * (slope - self.slope[place])
+            weight = np.where(self._new[place], 1.0, share)
+            for i in np.flatnonzero(many > k):
+                known = self.slope[rows[i], order[i, k]]  # a view
+                known += weight[i] * (slope[i] - known)
         self._new[rows] = False
         self._evaluator.passes[rows] += slopes.forward + many
 
@@ -122,10 +123,11 @@ class TangentPlanes:
         slopes = self._slopes(rows)
         weight = self.multipliers[rows]
         weight = weight / np.linalg.norm(weight, axis=1, keepdims=True)
-        total = torch.zeros_like(slopes.prices)
-        for k in np.flatnonzero(weight.any(axis=0)).tolist():
-            direction = slopes.direction(self._decisions[self._index(rows), k])
-            total += torch.from_numpy(weight[:, k, None]).to(total) * direction
+        which, places = weight.nonzero()
+        decisions = self._decisions[self._index(rows[which]), self._index(places)]
+        directions = slopes.direction(decisions, which)
+        each = torch.from_numpy(weight[which, places, None]).to(directions)
+        total = torch.zeros_like(slopes.prices).index_add(0, self._index(which), each * directions)
         for row, own, part, here in zip(rows, weight, share, slopes.of(total), strict=True):
             (binding,) = own.nonzero()
             own = own[binding]
@@ -135,7 +137,8 @@ class TangentPlanes:
         self._evaluator.passes[rows] += slopes.forward + 1
 
     def _slopes(self, rows: Indices) -> _Slopes:
-        return _Slopes(self._evaluator, self._recorded, rows, self.x[self._index(rows)])
+        x, scale = self.x[self._index(rows)], self._scale[rows]
+        return _Slopes(self._evaluator, self._recorded, rows, x, scale)
 
     def _index(self, entries: Indices | NDArray[np.bool_]) -> Tensor:
         """Entries of an array, where the decisions are."""
@@ -146,10 +149,18 @@ class _Slopes:
     """Slopes of what the criterion asks in contexts of some rows: one backward pass each.
 
     Before them a forward pass, unless these contexts were the last ones that were judged.
+
+    Arguments:
+        evaluator, recorded: those of the planes.
+        rows: which rows, `(R,)`.
+        x: their contexts, `(R, ...)`.
+        scale: by which gradients become slopes, `(R, p)` or `(R, 1)`.
     """
 
-    def __init__(self, evaluator: Evaluator, recorded: Recorded, rows: Indices, x: Tensor) -> None:
-        self._rules = evaluator.rules(rows)
+    def __init__(
+        self, evaluator: Evaluator, recorded: Recorded, rows: Indices, x: Tensor, scale: Array
+    ) -> None:
+        self._rules, self._rows = evaluator.rules, rows
         found = recorded.graph(x)
         #: How many forward passes were needed.
         self.forward = int(found is None)
@@ -159,16 +170,22 @@ class _Slopes:
                 self._graph, self._which = evaluator.task.prices(self._x), torch.arange(len(rows))
             else:
                 self._x, costs, self._which = found
-                self._graph = self._rules.turned(costs[self._which])
-        self.prices = self._graph.detach()
-        self._scale = evaluator.scale[rows] / evaluator.unit[rows, None]
+                self._graph = evaluator.task.rules.turned(costs[self._which])
+        self.prices, self._scale = self._graph.detach(), scale
 
-    def direction(self, decisions: Tensor) -> Tensor:
-        """Those of the criterion, `(R, m) -> (R, m)`."""
-        return self._rules.direction(self.prices, decisions)
+    def direction(self, decisions: Tensor, which: Indices | None = None) -> Tensor:
+        """Those of the criterion for a decision of each row: `(R, m) -> (R, m)`.
+
+        Or for decisions of some rows, which may occur more than once: `(S, m), (S,) -> (S, m)`.
+        """
+        if which is None:
+            return self._rules(self._rows).direction(self.prices, decisions)
+        prices = self.prices[torch.from_numpy(which).to(self.prices.device)]
+        return self._rules(self._rows[which]).direction(prices, decisions)
 
     def of(self, direction: Tensor) -> Array:
         """By the change, as a fraction of what the criterion compares: `(R, m) -> (R, p)`."""
         (gradient,) = torch.autograd.grad(self._graph, self._x, direction, retain_graph=True)
-        slope: Array = host(gradient[self._which].flatten(1)) * self._scale
+        slope = host(gradient[self._which].flatten(1))
+        slope *= self._scale
         return slope

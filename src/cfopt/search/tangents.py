@@ -112,6 +112,7 @@ class _Run:
         self.kept_prices = first.prices.clone()
         self.least = np.where(first.miss == 0, first.loss, np.inf)
         self.pull, self.centre = np.ones(count), np.zeros_like(self.kept)
+        self._even = np.ones(self.kept.shape[1])
         #: What was missing before a step; how many steps have brought too little since then.
         self.miss, self.tries = np.full(count, np.inf), np.zeros(count, dtype=np.int64)
         self.taken = np.zeros(count, dtype=np.int64)
@@ -151,7 +152,8 @@ class _Run:
         target = self._next_points(rows)
         half = (self.taken[rows] < _CAREFUL) | (self.tries[rows] > _TRIES)
         target[half] = (planes.u[rows[half]] + target[half]) / 2
-        moved = (target != planes.u[rows]).any(axis=1)
+        steps = zip(rows, target, strict=True)
+        moved = np.array([bool((planes.u[row] != point).any()) for row, point in steps])
         x = self.evaluator.points(rows, target)
         there = self.evaluator.look_at(rows, x)
         self.taken[rows] += 1
@@ -241,7 +243,7 @@ class _Run:
         features can still join. `(p,) -> (p,)`.
         """
         if self.task.space.proximity.power != 1 or not u.any():
-            return np.ones_like(u)
+            return self._even
         size = np.abs(u)
         weight: Array = size + _LEAST_WEIGHT * size.mean()
         return weight

@@ -55,9 +55,11 @@ class Evaluator:
         self.task = task
         self.home = host(task.space.home.flatten(1))
         count, size = self.home.shape
-        self.scale, self._loss_unit = np.ones((count, size)), np.ones(count)
+        #: The unit of each feature in u, `(R, p)`; `(R, 1)` where it is the same for all.
+        self.scale, self._loss_unit = np.ones((count, 1)), np.ones(count)
         if length is not None:
-            self.scale = length[:, None] * task.space.proximity.units(size)
+            units = task.space.proximity.units(size)
+            self.scale = length[:, None] * (units[:1] if (units == units[:1]).all() else units)
             self._loss_unit = length ** float(task.space.proximity.power or 1)
         start = task.space.beginning.detach()
         self.start = (host(start.flatten(1)) - self.home) / self.scale
@@ -93,8 +95,9 @@ class Evaluator:
 
     def points(self, rows: Indices, u: Array) -> Tensor:
         """The points of changes `(R, p)`, within the bounds of contexts: `(R, ...)`."""
-        flat = torch.from_numpy(self.home[rows] + self.scale[rows] * u)
-        x = flat.reshape(-1, *self.best.x.shape[1:]).to(self.best.x)
+        flat = self.scale[rows] * u
+        flat += self.home[rows]
+        x = torch.from_numpy(flat).reshape(-1, *self.best.x.shape[1:]).to(self.best.x)
         space = self.task.space
         if space.domain is None or space.latent is not None:  # codes have no bounds of their own
             return x
@@ -132,7 +135,7 @@ class Evaluator:
             prices = task.prices(x)
         fixed, known = prices.detach(), bundle.count(rows)
         value = np.empty((len(rows), known.max(initial=0)))
-        slope = np.empty((*value.shape, self.scale.shape[1]))
+        slope = np.empty((*value.shape, self.home.shape[1]))
         for k in range(value.shape[1]):
             direction = task.rules.direction(fixed, bundle.column(rows, k))
             (gradient,) = torch.autograd.grad(prices, x, direction, retain_graph=True)

@@ -38,7 +38,7 @@ _PROBES = 10
 #: Rounded sums in float64, and those of XGBoost in float32, as fractions of the largest cost.
 _ROUNDING = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-6}
 #: What verification grants, as a fraction of the terms that are compared, and for the rounding of
-#: costs, as a fraction of the largest of them in units of the last place.
+#: costs, as a fraction of the largest of them, before or after, in units of the last place.
 _TOLERANCE, _LAST_PLACES = 1e-6, 4
 
 MODELS: dict[str, Callable[[], Any]] = {
@@ -183,10 +183,12 @@ class _Subject:
         """
         costs, difference = self._predict(x), self.listed[other] - self.listed[best]
         terms = costs * difference
-        rounding = _LAST_PLACES * np.finfo(self.dtype).eps * np.abs(costs).max(axis=1)
+        costs0 = self._predict(x0)
+        largest = np.abs(np.concatenate([costs, costs0], axis=1)).max(axis=1)
+        rounding = _LAST_PLACES * np.finfo(self.dtype).eps * largest
         rounding *= np.abs(difference).sum(axis=1)
         worse = terms.sum(axis=1) > _TOLERANCE * np.abs(terms).sum(axis=1) + rounding
-        before = self._predict(x0) @ self.listed.T
+        before = costs0 @ self.listed.T
         least = before.min(axis=1)
         fails: np.ndarray = worse | (
             before[np.arange(len(x)), best] > least + _TOLERANCE * np.abs(least)

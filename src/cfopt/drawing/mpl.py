@@ -115,7 +115,7 @@ def _draw_network(axes: Axes, panel: Panel, scene: Network) -> None:
     axes.set_aspect("equal")
     axes.autoscale_view()
     axes.margins(0.08)
-    bare(axes)
+    axes.set_axis_off()  # rather than bare: that would make ticks in order to remove them
 
 
 def _arc(scene: Network, k: int) -> Array:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -35,11 +38,20 @@ def refuse_rejected(e: Explanation) -> None:
 
 def finish(figure: Figure, path: str | Path | None) -> Figure:
     """The figure, saved if a path is given; its texts are shown as written, not as formulas."""
-    for text in figure.findobj(Text):
+    for text in _texts(figure):
         text.set_parse_math(False)  # a feature may be called "cost in $"
     if path is not None:
         figure.savefig(path)
     return figure
+
+
+def _texts(artist: Artist) -> Iterator[Text]:
+    """The texts of a figure or of a part of it; an axis that is not shown would first make some."""
+    for child in artist.get_children():
+        if isinstance(child, Text):
+            yield child
+        elif not (isinstance(child, Axis) and not child.axes.axison):
+            yield from _texts(child)
 
 
 def verdict(e: Explanation) -> str:

@@ -80,6 +80,7 @@ def _panel(e: Explanation, axes: Axes, title: str, panel: Panel) -> None:
         f"{other_name(e)} {value_verb(e)} {value['other']:.3g}",
         fontsize=10,
         color=INK,
+        y=1.0,
     )
 
 
@@ -88,7 +89,7 @@ def _obstacles(axes: Axes, clash: Clash, panel: Panel) -> list[Line2D]:
     found = obstacles(clash)
     strong, weak = (*found, *panel.weak, panel.strong)[:2]
     draw(axes, replace(panel, strong=strong, weak=(weak,)))
-    axes.set_title(obstacle_title(len(clash.decisions)), fontsize=10, color=INK)
+    axes.set_title(obstacle_title(len(clash.decisions)), fontsize=10, color=INK, y=1.0)
     letters = zip("AB", found, strict=False)
     return [
         Line2D([], [], color=LIGHT[line.role], linewidth=4, label=name) for name, line in letters
@@ -100,6 +101,9 @@ def _changes(e: Explanation, axes: Axes) -> None:
     table = e.table()
     shown = table.head(SHOWN)
     at = np.arange(len(shown))
+    chart(axes)  # before there are ticks, each of which would be changed
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
     bars = shown["change"].fillna(1.0)  # of words: one of the 0 or 1 that stand for them rose by 1
     axes.barh(at, bars, color=BAR, height=0.62)
     axes.set_yticks(at, shown["feature"].tolist())
@@ -119,12 +123,8 @@ def _changes(e: Explanation, axes: Axes) -> None:
             color=INK,
         )
     more = f" (the {len(shown)} largest of {len(table)})" if len(table) > len(shown) else ""
-    axes.set_title(
-        f"What changed{more}" if len(table) else "Nothing changed", fontsize=10, color=INK
-    )
+    title = f"What changed{more}" if len(table) else "Nothing changed"
+    axes.set_title(title, fontsize=10, color=INK, y=1.0)
     span = max(bars.abs().max() if len(shown) else 1.0, 1e-12)
     axes.set_xlim(-1.15 * span, 1.15 * span)
     axes.set_xlabel("change", fontsize=8)
-    chart(axes)
-    axes.spines["left"].set_visible(False)
-    axes.tick_params(axis="y", length=0)

@@ -378,6 +378,20 @@ def test_any_object_with_the_three_names_is_a_generative_model() -> None:
     check_generative(_Broken(), x)
 
 
+@pytest.mark.parametrize("size", [1.0, 1000.0])
+def test_small_codes_may_be_rounded_as_large_ones_are(size: float) -> None:
+    """Deep networks round a row alone otherwise than in a batch, by a fraction of what is large."""
+    x, flat = _normal(5, 4), size * torch.tensor([[3.0, 0.0], [0, 0], [0, 0], [0, 0]])
+
+    def off_by(fraction: float) -> _Broken:
+        alone = torch.tensor([0.0, fraction * size])
+        return _Broken(encode=lambda x: x @ flat + (alone if len(x) == 1 else 0.0))
+
+    check_generative(off_by(2e-5), x)
+    with pytest.raises(InputError, match="the same for a row alone as in a batch"):
+        check_generative(off_by(2e-2), x)
+
+
 # Principal components
 
 

@@ -38,7 +38,7 @@ class FewCodes(Search):
     search: Search
     entries: int = 96
     seed: int = 0
-    rounds: int = 2
+    rounds: int = 5
 
     def __post_init__(self) -> None:
         check_whole(self, entries=1, rounds=1)

@@ -50,7 +50,7 @@ def canvas(width: float, height: float, rect: Rect) -> Figure:
 
 
 def row_of_panels(width: float, height: float, rect: Rect) -> Figure:
-    """The same for panels in one row, which are laid out in a quarter of the time."""
+    """The same for panels in one row, whose surroundings are measured only once."""
     return _picture(width, height, lambda figure, renderer: _lay_in_row(figure, rect, renderer))
 
 

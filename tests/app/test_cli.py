@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import get_args
 
+import pytest
 from pydantic import BaseModel
 from tests.commands import cf
 
@@ -80,6 +81,7 @@ def test_the_package_runs_as_a_command(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 def test_rows_are_explained_with_one_thread_of_numpy_by_a_worker_or_without(tmp_path: Path) -> None:
     """With more of them, the last digits of some bounds depend on who explains."""
     assert cf("init", tmp_path / "a").exit_code == 0  # here: it loads numpy

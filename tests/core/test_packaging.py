@@ -107,6 +107,7 @@ def _without(packages: tuple[str, ...], code: str) -> subprocess.CompletedProces
 _COMMAND = "from cfopt.__main__ import main\nsys.argv = ['cfopt', *{arguments!r}]\nmain()\n"
 
 
+@pytest.mark.long
 def test_the_core_explains_without_any_extra() -> None:
     everything = tuple(_packages(["cfopt[all]"]))
     done = _without(
@@ -159,6 +160,7 @@ _USES = (
 )
 
 
+@pytest.mark.long
 def test_a_missing_package_is_named_with_the_extra_that_brings_it() -> None:
     """Each use in a process of its own, which has torch: that is what takes long to load."""
     cases = [(MODULES.get(package, package), use) for package, _, use in _USES]

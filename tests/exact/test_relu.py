@@ -438,6 +438,7 @@ def test_nested_chains_and_norms_in_float32_are_read_as_they_are() -> None:
         assert np.allclose(model.network(row).prices(change), expected.numpy(), atol=1e-5)
 
 
+@pytest.mark.long
 class TestCertify(SearchContract):
     def search(self) -> cfopt.search.Search:
         return cfopt.Certify(cfopt.Sequential(), seconds=600.0)

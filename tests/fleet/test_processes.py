@@ -58,6 +58,7 @@ class Murderer:
         raise AssertionError(reason)
 
 
+@pytest.mark.long
 def test_parts_of_a_killed_worker_are_explained_by_another(
     grid: cfopt.Pipeline, tmp_path: Path
 ) -> None:

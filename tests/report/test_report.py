@@ -312,6 +312,7 @@ def test_rows_can_be_sorted_and_filtered(mixed: cfopt.Explanation, tmp_path: Pat
     assert all(a["aria-label"] for a in labelled)
 
 
+@pytest.mark.long
 def test_a_thousand_tasks_are_small_and_pictures_are_thinned_when_room_is_short(
     mixed: cfopt.Explanation, tmp_path: Path
 ) -> None:

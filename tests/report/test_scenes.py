@@ -222,6 +222,7 @@ def test_all_renderers_have_the_same_colours(tmp_path: Path) -> None:
         assert not re.search(r"--(factual|other|third|rival\d|c\d|ink|change): *#", text), sheet
 
 
+@pytest.mark.long
 def test_a_report_is_written_without_matplotlib(tmp_path: Path) -> None:
     code = (
         "import sys\n"

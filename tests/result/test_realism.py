@@ -49,6 +49,7 @@ def test_features_are_what_the_last_layer_sees() -> None:
         metrics.predictor_features(nn.Identity(), x)
 
 
+@pytest.mark.long
 def test_a_classifier_tells_blurred_images_from_real_ones_but_not_real_from_real() -> None:
     real, other = _images(40, 2), _images(40, 3)
     blurred = nn.functional.avg_pool2d(other, 3, 1, 1)

@@ -378,6 +378,7 @@ class TestSequential(SearchContract):
         return cfopt.Sequential(samples=64, restarts=1)
 
 
+@pytest.mark.long
 class TestReference(SearchContract):
     def search(self) -> cfopt.Search:
         # Contexts that some row may move to: others are of no use where a feature is locked.

@@ -389,10 +389,10 @@ def _family(pid: int) -> set[int]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "sent",
-    [pytest.param(s, marks=pytest.mark.long) for s in (signal.SIGTERM, signal.SIGINT)]
-    + [signal.SIGKILL],
+    [signal.SIGTERM, signal.SIGINT, signal.SIGKILL],
 )
 def test_all_processes_end_with_the_server_however_it_ends(
     config: Path, children: Path, sent: signal.Signals

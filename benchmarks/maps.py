@@ -152,10 +152,10 @@ def plausibility(tasks: Bench) -> list[dict[str, Any]]:
     return rows
 
 
-def naive(count: int = 12, first: int = 70) -> list[dict[str, Any]]:
+def naive(count: int = 12, first: int = 100) -> list[dict[str, Any]]:
     """Maps explained pixel by pixel, without a generative model: the default beside MDMM.
 
-    Settings of `Tangents` were chosen on the first 20 maps; these are others.
+    Settings of `Tangents` were chosen on maps before these.
     """
     models = cfopt.load_terrain(300)
     maps = models.maps[first : first + count]

@@ -38,7 +38,7 @@ test: setup  ## everything that must hold before a change lands
 compiled: setup
 	@$(BIN)/python -c 'import pytest; from cfopt.trees.warm_up import warm_up; warm_up(); pytest.main(["--collect-only", "-qq"])' > /dev/null
 
-long: setup  ## killed and restarted processes, and searches beside each other, which take some minutes
+long: setup  ## killed and restarted processes, searches beside each other, and what else takes long
 	$(PYTEST) -m long
 
 study: setup  ## the whole paper at the quick scale, which takes some minutes

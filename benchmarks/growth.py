@@ -17,6 +17,8 @@ from cfopt.problems import MILP, GridShortestPath, Knapsack
 from cfopt.problems.finite import Finite
 
 _STEPS = 100
+#: The tables that the picture shows.
+DRAWN = {"batches", "grids", "items"}
 
 
 def batches(bench: Bench) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 _HERE = Path(__file__).parent
-_ROUNDS = 2
+_ROUNDS = 3
 
 
 def _ask(tree: Path, repeats: int) -> dict[str, dict[str, Any]]:
@@ -33,7 +33,7 @@ def _ask(tree: Path, repeats: int) -> dict[str, dict[str, Any]]:
 
 
 def compare(commit: str, repeats: int) -> Table:
-    """Ask both trees in turn, twice, so that a busy moment does not count for one of them alone.
+    """Ask both trees in turn, so that a busy moment does not count for one of them alone.
 
     Arguments:
         commit: the earlier one.

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from cfopt._typing import Array, Indices
+from cfopt._typing import Array
 from cfopt.errors import InputError, SolverError
 from cfopt.problems.conditions import Conditions
 from cfopt.problems.decision_space import DecisionSpace
@@ -205,33 +205,44 @@ class Problem(DecisionSpace, ABC):
     def attempt(self, prices: Tensor) -> Solved:
         """Optimise whatever rows can be; a row that cannot fails alone: `(B, m) -> Solved`."""
         host = prices.detach().to("cpu", torch.float64).numpy()
-        decisions, shortfall = np.full(host.shape, np.nan), np.zeros(len(host))
-        failures: dict[int, str] = {}
-        rest = np.arange(len(host))
         # A sum that overflows would do so inside the solver, too.
         with np.errstate(over="ignore"):
             sizes = np.abs(host)
-            if not np.isfinite(sizes.sum()):
+            if np.isfinite(sizes.sum()):
+                decisions, shortfall, failures = self._isolated(host)
+            else:
+                decisions, shortfall = np.full(host.shape, np.nan), np.zeros(len(host))
                 finite = np.isfinite(sizes.sum(axis=1))
-                failures = {int(row): "its costs are not finite" for row in rest[~finite]}
-                rest = rest[finite]
-        batches = list(rest[:, None]) if self.rowwise or not len(rest) else [rest]
-        while batches:
-            rows = batches.pop(0)
-            if self.deadline < math.inf and time.monotonic() > self.deadline:
-                failures |= dict.fromkeys(rows.tolist(), TIME_IS_UP)
-                continue
-            # For all rows a slice, which is quicker than their numbers.
-            places: slice | Indices = slice(None) if len(rows) == len(host) else rows
-            try:
-                decisions[places], shortfall[places] = self.optimise_within(host[places].copy())
-            except SolverError as error:
-                if len(rows) > 1:
-                    batches = list(rows[:, None])  # each alone, to learn which ones are to blame
-                else:
-                    failures[int(rows[0])] = str(error)
+                bad, rows = np.flatnonzero(~finite).tolist(), np.flatnonzero(finite)
+                decisions[rows], shortfall[rows], lost = self._isolated(host[rows])
+                failures = dict.fromkeys(bad, "its costs are not finite")
+                failures |= {int(rows[k]): why for k, why in lost.items()}
         known = torch.from_numpy(shortfall).to(prices.device) if shortfall.any() else None
         return Solved(torch.from_numpy(decisions).to(prices.device, prices.dtype), failures, known)
+
+    def _isolated(self, prices: Array) -> tuple[Array, Array, dict[int, str]]:
+        """`optimise_within` of all rows; where that fails of each alone, and why those fail."""
+        if len(prices) and not self.rowwise and not self._is_late():
+            try:
+                return *self.optimise_within(prices.copy()), {}
+            except SolverError as error:
+                if len(prices) == 1:
+                    return np.full(prices.shape, np.nan), np.zeros(1), {0: str(error)}
+        decisions, shortfall = np.full(prices.shape, np.nan), np.zeros(len(prices))
+        failures: dict[int, str] = {}
+        for row in range(len(prices)):
+            if self._is_late():
+                failures[row] = TIME_IS_UP
+                continue
+            own = slice(row, row + 1)
+            try:
+                decisions[own], shortfall[own] = self.optimise_within(prices[own].copy())
+            except SolverError as error:
+                failures[row] = str(error)
+        return decisions, shortfall, failures
+
+    def _is_late(self) -> bool:
+        return self.deadline < math.inf and time.monotonic() > self.deadline
 
     def is_feasible(self, decisions: Tensor | ArrayLike) -> Tensor:
         """Whether the problem could return each decision: `(B, m) -> (B,)`."""

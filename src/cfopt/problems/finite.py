@@ -46,11 +46,17 @@ class Finite(Problem):
         self._largest = float(np.abs(listed).max())
         self.num_costs = listed.shape[1]
         self.sense = Sense(sense)
+        # By torch, whose threads are awake already: NumPy's own would compete with them for the
+        # cores at every step of a search, and make it many times slower.
+        self._turned = torch.from_numpy(self.sense.sign * self._decisions).T  # (n, D)
 
     def optimise(self, prices: Array) -> Array:
         rows = max(1, _SCORES_AT_ONCE // len(self._decisions))
-        parts = [prices[start : start + rows] for start in range(0, len(prices), rows)]
-        best = np.concatenate([self._first_best(part, self._scores(part)) for part in parts])
+        if len(prices) <= rows:
+            best = self._first_best(prices, self._scores(prices))
+        else:
+            parts = [prices[start : start + rows] for start in range(0, len(prices), rows)]
+            best = np.concatenate([self._first_best(part, self._scores(part)) for part in parts])
         decisions: Array = self._decisions[best]
         return decisions
 
@@ -103,10 +109,7 @@ class Finite(Problem):
 
     def _scores(self, prices: Array) -> Array:
         """The cost of each decision, in minimisation form: `(B, n) -> (B, D)`."""
-        # By torch, whose threads are awake already: NumPy's own would compete with them for the
-        # cores at every step of a search, and make it many times slower.
-        table = torch.from_numpy(self._decisions)
-        scores: Array = (torch.from_numpy(self.sense.sign * prices) @ table.T).numpy()
+        scores: Array = (torch.from_numpy(prices) @ self._turned).numpy()
         return scores
 
     def _first_best(self, prices: Array, scores: Array) -> Indices:

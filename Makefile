@@ -26,7 +26,7 @@ QUICK := tests/core tests/problems tests/exact/test_exact.py::TestClosedForm
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 quick: setup  ## the core and the contracts, while a change is under way
-	$(PYTEST) $(QUICK) -m "not slow"
+	$(PYTEST) $(QUICK) -m "not slow and not long"
 
 test: setup  ## everything that must hold before a change lands
 	$(MAKE) --no-print-directory lint & checks=$$!; \

@@ -115,7 +115,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for marker in (
         "browser: drives a page in a real browser",
         "long: left out of `make test`; `make long` runs it",
-        "slow: left out of `make quick`",
+        "slow: left out of `make quick`, as `long` is",
         "study: needs the whole paper at the quick scale",
     ):
         config.addinivalue_line("markers", marker)

@@ -71,6 +71,7 @@ def test_relative_and_absolute_hold_where_they_are_defined_to(sense: str) -> Non
     assert 0 < int(absolute.valid.sum()) < 400
 
 
+@pytest.mark.slow
 def test_where_the_best_value_is_zero_any_regret_counts_and_the_row_says_so() -> None:
     """Two plans worth x and 2 + x: MDMM goes to x = 0, where the first is still optimal."""
     problem = Finite([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])

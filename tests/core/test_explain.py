@@ -104,6 +104,7 @@ def test_one_context_is_a_batch_of_one(grid: cfopt.Pipeline, questions: list) ->
         assert torch.allclose(alone.x[0], batch.x[0], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_arrays_lists_and_dataframes_give_what_tensors_give(
     grid: cfopt.Pipeline, questions: list
 ) -> None:
@@ -344,6 +345,7 @@ def test_answers_under_l1_are_nearer_in_l1(grid: cfopt.Pipeline) -> None:
     assert metrics.proximity_l1(l1)[both].mean() < metrics.proximity_l1(l2)[both].mean()
 
 
+@pytest.mark.slow
 def test_contexts_may_be_images() -> None:
     problem = cfopt.problems.TerrainShortestPath(3, 3, neighbours=4)
     torch.manual_seed(0)

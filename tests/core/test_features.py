@@ -291,6 +291,7 @@ def test_an_immutable_feature_outside_its_bounds_is_named_as_such(straight) -> N
     assert "below its lower bound 18, and it cannot change" in e.message[0]
 
 
+@pytest.mark.slow
 def test_one_way_features_move_one_way(grid: cfopt.Pipeline) -> None:
     x0 = normal(20, 4)
     criterion = cfopt.Absolute(another(grid, x0))

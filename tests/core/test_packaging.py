@@ -66,6 +66,7 @@ def _imported(folder: Path) -> set[str]:
     return names - OWN - set(sys.stdlib_module_names)
 
 
+@pytest.mark.slow
 def test_the_library_declares_what_it_imports_and_nothing_else() -> None:
     declared = _packages(LIBRARY["dependencies"]) | _packages(["cfopt[all]"])
     assert _imported(ROOT / "src") == _modules(declared - BEHIND_THE_SCENES)
@@ -77,6 +78,7 @@ def test_the_paper_s_study_declares_what_it_imports_and_nothing_else() -> None:
     assert _imported(ROOT / "paper" / "src") == _modules(_packages(sorted(own)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["tests", "benchmarks"])
 def test_what_tests_and_benchmarks_import_is_installed_for_development(folder: str) -> None:
     declared = _packages([*LIBRARY["dependencies"], "cfopt[all,dev]"])

@@ -87,6 +87,7 @@ def test_partial_costs_are_those_of_pyepo(backend: str) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_pyepo_model_is_explained_like_our_own_problem() -> None:
     predictor = random_linear(4, 12, bias=5.0)
     contexts = normal(8, 4)

@@ -16,6 +16,7 @@ from cfopt.exact.relu import layer_sizes
 from cfopt.question.quantifier import Quantifier
 from cfopt.search.anywhere import Anywhere, anywhere
 from cfopt.search.base import Search
+from cfopt.search.broad_codes import BroadCodes
 from cfopt.search.certify import Certify
 from cfopt.search.closed_form import ClosedForm
 from cfopt.search.cutting_plane import CuttingPlane
@@ -121,8 +122,10 @@ class Auto(Search):
             # A climb from halfway takes what a polish does, and may end in a nearer piece.
             quick = replace(self.latent, restarts=0, approaches=1, polishes=0)
             few = FewCodes(quick if search is self.latent else search)
-            # Hundreds of entries: first those that matter, which takes a fraction of the time.
-            return Fallback((search,) if few.refusal(task) else (few, search))
+            # Hundreds of entries: first what contexts differ in most, then the entries that matter,
+            # either of which takes a fraction of the time.
+            first = (one for one in (BroadCodes(quick), few) if not one.refusal(task))
+            return Fallback((*first, search))
         polish = replace(self.sequential, restarts=0)
         if self.sequential.refusal(task):
             return Fallback((*chosen, self.tangents, Refined(self.mdmm, self.tangents)))

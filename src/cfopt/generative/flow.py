@@ -99,7 +99,8 @@ class Flow(CodedModule):
         """
         root = self.turn.cpu().double() @ self._colour()
         _, vectors = torch.linalg.eigh((root + root.T) / 2)
-        return vectors.flip(1)[:, :count].to(self.turn)
+        broadest: Tensor = vectors.flip(1)[:, :count]
+        return broadest.to(self.turn)
 
     def encode(self, x: Tensor) -> Tensor:
         """The code of each context: `(B, n) -> (B, n)`."""

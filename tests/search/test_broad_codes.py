@@ -172,3 +172,41 @@ def test_what_it_cannot_serve_is_said(wide: tuple[cfopt.Pipeline, Tensor, Named]
             cfopt.explain(x[:1], pipeline, cfopt.Epsilon(0.1), search=search, **options)
     with pytest.raises(cfopt.InputError, match="stray"):
         BroadCodes(LatentSequential(), stray=-1.0)
+
+
+@pytest.mark.parametrize("seen", ["named", "others"])
+def test_by_default_long_codes_move_in_broad_directions_and_in_others_where_that_is_no_use(
+    seen: str,
+) -> None:
+    torch.manual_seed(3)
+    problem = GridShortestPath(3, 3)
+    x = normal(300, 140, seed=9)
+    directions, _ = torch.linalg.qr(normal(140, 140, seed=10))
+    model = Named(PCA.fit(x, latent_dim=140), directions)
+    looked_at = directions[:, :6] if seen == "named" else directions[:, 134:]
+    layers = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, problem.num_costs)).double()
+    pipeline = cfopt.Pipeline(nn.Sequential(_Codes(model, looked_at), layers), problem)
+    wanted = pipeline.decide(x[20:24])
+    e = cfopt.explain(
+        x[:4],
+        pipeline,
+        cfopt.Absolute(wanted),
+        generative=model,
+        plausibility=cfopt.Sphere(0.1),
+    )
+    assert e.latent is not None
+    changed = (wanted != pipeline.decide(x[:4])).any(1)
+    assert (e.valid & changed).sum() >= 2
+    beyond = ((e.latent.z - e.latent.z0) @ directions[:, 128:]).abs().amax(1)
+    assert ((beyond > 1e-6) == (seen == "others"))[e.valid & changed].all()
+
+
+class _Codes(nn.Module):
+    """What codes say in some directions."""
+
+    def __init__(self, model: Named, directions: Tensor) -> None:
+        super().__init__()
+        self.model, self.directions = model, directions
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.model.encode(x) @ self.directions

@@ -55,8 +55,9 @@ class LatentSpace(Batch):
     def implausibility(self, z: Tensor) -> Tensor:
         """The penalty of codes without its gradient, which takes longer: `(B, r) -> (B,)`."""
         assert self.plausibility is not None
-        away = self.stray * (z - self.codes).square().sum(1)
-        value = self.plausibility(self.full(z)) + away
+        value = self.plausibility(self.full(z))
+        if self.stray > 0:
+            value = value + self.stray * (z - self.codes).square().sum(1)
         if self.undecided is None:
             return value
         with torch.no_grad():
@@ -70,9 +71,11 @@ class LatentSpace(Batch):
         """
         assert self.plausibility is not None
         value, by_code = self.plausibility.evaluate(self.full(z))
-        away = z - self.codes
-        value = value + self.stray * away.square().sum(1)
-        slope = self._by_entry(by_code) + 2 * self.stray * away
+        slope = self._by_entry(by_code)
+        if self.stray > 0:
+            away = z - self.codes
+            value = value + self.stray * away.square().sum(1)
+            slope = slope + 2 * self.stray * away
         if self.undecided is None:
             return value, slope
         point = z.detach().clone().requires_grad_()

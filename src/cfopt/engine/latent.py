@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cfopt._batch import ROWS, Batch
 from cfopt.generative.anchored import Anchor
-from cfopt.generative.protocol import GenerativeModel, ambiguity
+from cfopt.generative.protocol import GenerativeModel, ambiguity, shown
 from cfopt.problems.base import same_decision
 from cfopt.question.features import Features
 from cfopt.question.limits import Limits
@@ -52,22 +52,34 @@ class LatentSpace(Batch):
         assert self.moving is not None
         return self.base.scatter(1, self.moving, z)
 
-    def implausibility(self, z: Tensor) -> Tensor:
-        """The penalty of codes without its gradient, which takes longer: `(B, r) -> (B,)`."""
+    def implausibility(self, z: Tensor, more: Tensor | None = None) -> Tensor:
+        """The penalty of codes without its gradient, which takes longer: `(B, r) -> (B,)`.
+
+        Arguments:
+            z: the codes.
+            more: by how much the model is more undecided there, if `shown` has said so, `(B,)`.
+        """
         assert self.plausibility is not None
         value = self.plausibility(self.full(z))
         if self.stray > 0:
             value = value + self.stray * (z - self.codes).square().sum(1)
         if self.undecided is None:
             return value
+        if more is not None:
+            return value + more.detach()
         with torch.no_grad():
-            return value + self._more_undecided(z)
+            return value + self._more_undecided(self._ambiguity(z))
 
-    def penalty(self, z: Tensor) -> tuple[Tensor, Tensor]:
+    def penalty(self, z: Tensor, more: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The plausibility of codes, and its gradient by the entries that move: `(B, r)`.
 
         Where the model says how undecided it is, this counts as well, as far as it is more than
         it was: a border that moves costs what a new one does, and old ones are left in peace.
+
+        Arguments:
+            z: the codes.
+            more: by how much the model is more undecided there, if `shown` has said so, `(B,)`; its
+                gradient is then left to the caller, who has its graph.
         """
         assert self.plausibility is not None
         value, by_code = self.plausibility.evaluate(self.full(z))
@@ -78,9 +90,11 @@ class LatentSpace(Batch):
             slope = slope + 2 * self.stray * away
         if self.undecided is None:
             return value, slope
+        if more is not None:
+            return value + more.detach(), slope
         point = z.detach().clone().requires_grad_()
         with torch.enable_grad():
-            more = self._more_undecided(point)
+            more = self._more_undecided(self._ambiguity(point))
         (by_entry,) = torch.autograd.grad(more, point, torch.ones_like(more))
         return value + more.detach(), slope + by_entry
 
@@ -90,10 +104,13 @@ class LatentSpace(Batch):
             return slope @ self.directions
         return slope if self.moving is None else slope.gather(1, self.moving)
 
-    def _more_undecided(self, z: Tensor) -> Tensor:
-        """By how much the model is more undecided than about factual contexts: `(B,)`."""
+    def _ambiguity(self, z: Tensor) -> Tensor:
         now = ambiguity(self.model, self.full(z))
         assert now is not None
+        return now
+
+    def _more_undecided(self, now: Tensor) -> Tensor:
+        """By how much the model is more undecided than about factual contexts: `(B, p) -> (B,)`."""
         assert self.undecided is not None
         return (now - self.undecided).clamp(min=0).sum(1)
 
@@ -113,7 +130,17 @@ class LatentSpace(Batch):
 
     def decode(self, z: Tensor) -> Tensor:
         """The context of each row's code: `(B, n) -> (B, ...)`."""
-        decoded = self.model.decode(self.full(z))
+        return self._anchored(self.model.decode(self.full(z)))
+
+    def shown(self, z: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The same, and by how much the model is more undecided there, `(B,)`; None if unasked."""
+        if self.undecided is None or self.plausibility is None:
+            return self.decode(z), None
+        decoded, now = shown(self.model, self.full(z))
+        assert now is not None
+        return self._anchored(decoded), self._more_undecided(now)
+
+    def _anchored(self, decoded: Tensor) -> Tensor:
         return decoded if self.anchor is None else self.anchor.restore(decoded)
 
 

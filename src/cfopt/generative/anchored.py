@@ -16,6 +16,7 @@ from cfopt.generative.protocol import (
     ambiguity,
     broad_directions,
     check_attributes,
+    shown,
 )
 
 
@@ -79,6 +80,10 @@ class Anchored(nn.Module):
     def ambiguity(self, z: Tensor) -> Tensor | None:
         """How undecided the model is: `(B, n) -> (B, p)`."""
         return ambiguity(self.model, z)
+
+    def shown(self, z: Tensor) -> tuple[Tensor, Tensor | None]:
+        """`decode` and `ambiguity` in one pass."""
+        return shown(self.model, z)
 
     def broad_directions(self, count: int) -> Tensor | None:
         """Those of the model's codes, if it names any: `(n, count)`, orthonormal columns."""

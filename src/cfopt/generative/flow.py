@@ -14,7 +14,7 @@ from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.generative.coded_module import CodedModule
 from cfopt.generative.flow_level import Level, doubled, halved
-from cfopt.generative.protocol import GenerativeModel, ambiguity, check_attributes
+from cfopt.generative.protocol import GenerativeModel, ambiguity, check_attributes, shown
 
 
 @registry.generative_models.register
@@ -193,6 +193,10 @@ class FlowPrior(nn.Module):
     def ambiguity(self, z: Tensor) -> Tensor | None:
         """How undecided the model is: `(B, n) -> (B, p)`."""
         return ambiguity(self.model, self.flow.decode(z))
+
+    def shown(self, z: Tensor) -> tuple[Tensor, Tensor | None]:
+        """`decode` and `ambiguity` in one pass."""
+        return shown(self.model, self.flow.decode(z))
 
     def broad_directions(self, count: int) -> Tensor:
         """The directions in which contexts vary most: `(n, count)`, orthonormal columns."""

@@ -19,6 +19,7 @@ from cfopt.problems import GridShortestPath
 from cfopt.question.plausibility import mean_norm
 from cfopt.search import MDMM, CuttingPlane, LatentReference, LatentSequential
 from cfopt.search.trust_region.evaluator import Evaluator
+from cfopt.search.trust_region.jacobian import slopes
 from cfopt.search.trust_region.surrogate import Surrogate
 
 
@@ -460,12 +461,17 @@ def test_the_searches_among_contexts_and_among_codes_name_each_other(curved):
         cfopt.explain(X0, curved, Epsilon(0.2), search=LatentSequential())
 
 
+def _task(pipeline, latent: LatentSpace) -> cfopt.Task:
+    """Absolute questions, to be searched among codes."""
+    factual = pipeline.decide(X0)
+    criterion = Absolute(_alternatives(pipeline)).bind(len(X0), factual)
+    rules = cfopt.Rules(pipeline.problem, factual, criterion)
+    return cfopt.Task(rules, cfopt.Space(X0, cfopt.L2(), latent=latent), pipeline.predictor)
+
+
 def test_a_refreshed_surrogate_has_the_true_slopes_of_its_cuts_and_is_nearer_to_the_truth(curved):
-    factual = curved.decide(X0)
     latent = LatentSpace(Squash(6), Squash(6).encode(X0), Sphere(1.0))
-    criterion = Absolute(_alternatives(curved)).bind(len(X0), factual)
-    rules = cfopt.Rules(curved.problem, factual, criterion)
-    task = cfopt.Task(rules, cfopt.Space(X0, cfopt.L2(), latent=latent), curved.predictor)
+    task = _task(curved, latent)
     rows, z = np.arange(len(X0)), latent.codes + 0.3
     evaluator = Evaluator(task)
     model, looks = Surrogate(evaluator), evaluator.passes.copy()
@@ -513,6 +519,26 @@ def test_what_a_model_is_more_undecided_about_than_before_counts_against_codes()
     assert torch.allclose(few.penalty(z[:, [4, 1]])[0], value)
     assert torch.allclose(few.implausibility(z[:, [4, 1]]), value)
     assert torch.allclose(few.penalty(z[:, [4, 1]])[1], slope[:, [4, 1]])
+
+
+def test_the_slope_of_the_loss_contains_what_a_model_is_more_undecided_about(curved):
+    """In one pass with the slopes of prices, against central differences of the whole loss."""
+    model = Undecided(6)
+    codes = model.encode(X0)
+    latent = LatentSpace(model, codes, Sphere(3.0), undecided=model.ambiguity(codes))
+    task = _task(curved, latent)
+    z = task.space.home + 0.2 * normal(*task.space.home.shape, seed=4)
+    x, more = task.space.shown(z)
+    assert more is not None
+    assert (more > 0).any()
+    assert torch.allclose(task.space.loss_at(z, x, more), task.space.loss(z))
+    assert torch.allclose(task.look(z).loss, task.space.loss(z))
+    none = torch.zeros((len(z), 0, curved.problem.num_costs), dtype=z.dtype)
+    _, slope, _ = slopes(task, z, none)
+    for j in range(z.shape[1]):
+        step = 1e-6 * torch.eye(z.shape[1], dtype=z.dtype)[j]
+        rise = task.space.loss(z + step) - task.space.loss(z - step)
+        assert np.allclose(slope[:, j], rise / 2e-6, atol=1e-4)
 
 
 def test_answers_are_less_ambiguous_where_the_model_says_what_is(curved):

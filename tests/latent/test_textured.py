@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from cfopt.errors import InputError
-from cfopt.generative import TexturedVAE, Training, train
+from cfopt.generative import Anchored, Flow, FlowPrior, TexturedVAE, Training, train
 from cfopt.storage.weights import load_module, save_module
 from cfopt.testing import GenerativeContract
 
@@ -75,6 +75,21 @@ def test_ambiguity_is_what_the_squared_distance_lacks_of_that_of_drawn_pixels() 
     assert lacking.min() > 1e-4
     # Of four pixels one is looked at, and stands for the others.
     assert torch.allclose(vae.ambiguity(z), 4 * lacking[:, ::2, ::2].flatten(1), atol=1e-9)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_contexts_and_their_ambiguity_are_the_same_in_one_pass(wrapped: bool) -> None:
+    vae = _small().double()
+    model: Any = vae
+    if wrapped:
+        flow = Flow(12, grid=(2, 2, 3)).double()
+        codes = torch.randn((50, 12), generator=torch.Generator().manual_seed(2)).double()
+        model = Anchored(FlowPrior(vae, flow.standardise(codes)))
+    z = torch.randn((6, 12), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    contexts, undecided = model.shown(z)
+    assert torch.allclose(contexts, model.decode(z), atol=1e-12)
+    assert torch.allclose(undecided, model.ambiguity(z), atol=1e-12)
 
 
 @torch.no_grad()

@@ -65,6 +65,13 @@ class Space(Batch):
         """The contexts of points: themselves, or what codes are decoded to, `(B, ...)`."""
         return point if self.latent is None else self.latent.decode(point)
 
+    def shown(self, point: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The same, and by how much a generative model is more undecided there, `(B,)`, if it is.
+
+        In one pass: to be handed to `loss_at` or `pull`, which would have to ask the model again.
+        """
+        return (point, None) if self.latent is None else self.latent.shown(point)
+
     def allows(self, x: Tensor) -> Tensor:
         """Whether each context keeps to its limits: `(B, ...) -> (B,)`."""
         if self.domain is None:
@@ -77,8 +84,12 @@ class Space(Batch):
             return torch.zeros(len(x), dtype=torch.float64, device=x.device)
         return self.surroundings.excess(x)
 
-    def pull(self, point: Tensor, x: Tensor) -> LossAndGradient:
-        """What is minimised, at points and their contexts: proximity, and plausibility of codes."""
+    def pull(self, point: Tensor, x: Tensor, more: Tensor | None = None) -> LossAndGradient:
+        """What is minimised, at points and their contexts: proximity, and plausibility of codes.
+
+        Where `shown` has said by how much the model is more undecided, the loss contains it, but
+        not the gradient, for which the caller has the graph.
+        """
         if self.latent is None:
             return LossAndGradient(*self.proximity.evaluate(x, self.origin))
         if isinstance(self.proximity, Latent):
@@ -88,24 +99,24 @@ class Space(Batch):
             loss, by_context = self.proximity.evaluate(x, self.origin)
             by_point = None
         if self.latent.plausibility is not None:
-            penalty, slope = self.latent.penalty(point)
+            penalty, slope = self.latent.penalty(point, more)
             loss, by_point = loss + penalty, slope if by_point is None else by_point + slope
         return LossAndGradient(loss, by_context, by_point)
 
     def loss(self, point: Tensor) -> Tensor:
         """What is minimised: `(B, ...) -> (B,)`."""
         with torch.no_grad():
-            return self.loss_at(point, self.context(point))
+            return self.loss_at(point, *self.shown(point))
 
-    def loss_at(self, point: Tensor, x: Tensor) -> Tensor:
-        """The same at points and their contexts, without the gradients of `pull`."""
+    def loss_at(self, point: Tensor, x: Tensor, more: Tensor | None = None) -> Tensor:
+        """The same at points and what `shown` has said of them, without the gradients of `pull`."""
         if self.latent is None or not isinstance(self.proximity, Latent):
             loss = self.proximity(x, self.origin)
         else:
             loss = self.proximity(point, self.latent.codes)
         if self.latent is None or self.latent.plausibility is None:
             return loss
-        return loss + self.latent.implausibility(point)
+        return loss + self.latent.implausibility(point, more)
 
     def gradient(
         self, point: Tensor, x: Tensor, pull: LossAndGradient, prices: Tensor, weight: Tensor

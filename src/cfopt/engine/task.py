@@ -101,7 +101,7 @@ class Task(Batch):
     def look(self, point: Tensor) -> Evaluation:
         """Predict, solve and judge points, with half of what verification grants."""
         with torch.no_grad():
-            x = self.space.context(point)
+            x, more = self.space.shown(point)
             costs = self.pipeline.predict(x)
         prices = self.rules.turned(costs)
         rival = self.rules.rival(prices)
@@ -111,7 +111,7 @@ class Task(Batch):
         if rival.failures:
             holds[list(rival.failures)] = False
         allowed = self.space.allows(x)
-        loss = self.space.loss_at(point, x)
+        loss = self.space.loss_at(point, x, more)
         strange = self.space.strangeness(x)
         holds = holds & allowed & (strange == 0)
         return Evaluation(

@@ -11,7 +11,13 @@ from torch import Tensor, nn
 
 from cfopt._batch import ROWS, Batch
 from cfopt.errors import InputError
-from cfopt.generative.protocol import GenerativeModel, ambiguity, check_attributes
+from cfopt.generative.protocol import (
+    GenerativeModel,
+    ambiguity,
+    broad_directions,
+    check_attributes,
+    shown,
+)
 
 
 class Anchored(nn.Module):
@@ -74,6 +80,14 @@ class Anchored(nn.Module):
     def ambiguity(self, z: Tensor) -> Tensor | None:
         """How undecided the model is: `(B, n) -> (B, p)`."""
         return ambiguity(self.model, z)
+
+    def shown(self, z: Tensor) -> tuple[Tensor, Tensor | None]:
+        """`decode` and `ambiguity` in one pass."""
+        return shown(self.model, z)
+
+    def broad_directions(self, count: int) -> Tensor | None:
+        """Those of the model's codes, if it names any: `(n, count)`, orthonormal columns."""
+        return broad_directions(self.model, count)
 
     def anchor(self, x0: Tensor, decoded: Tensor) -> Anchor:
         """What is kept of factual contexts, given what the model makes of them, `(B, ...)` each."""

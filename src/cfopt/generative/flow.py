@@ -14,7 +14,7 @@ from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.generative.coded_module import CodedModule
 from cfopt.generative.flow_level import Level, doubled, halved
-from cfopt.generative.protocol import GenerativeModel, ambiguity, check_attributes
+from cfopt.generative.protocol import GenerativeModel, ambiguity, check_attributes, shown
 
 
 @registry.generative_models.register
@@ -84,13 +84,23 @@ class Flow(CodedModule):
         self.mean.copy_(values.mean(0))
         for level, parts in zip(self._levels, self._apart(values - values.mean(0)), strict=True):
             level.standardise(*parts)
-        exact = copy.deepcopy(self).to("cpu", torch.float64)
-        colour = exact._together(torch.eye(self.latent_dim, dtype=torch.float64), Level.linear)
+        colour = self._colour()
         # Of white entries w and of s, whitened by the symmetric root: w colour = s root, and so
         # w = s turn.
         left, _, right = torch.linalg.svd(colour)
         self.turn.copy_(right.T @ left.T)
         return self
+
+    def broad_directions(self, count: int) -> Tensor:
+        """Of codes, those in which contexts vary most: `(n, count)`, orthonormal columns.
+
+        Without its couplings, a flow decodes z to `mean + z root` with the symmetric root of the
+        covariance that it was standardised with: these are the vectors of its largest values.
+        """
+        root = self.turn.cpu().double() @ self._colour()
+        _, vectors = torch.linalg.eigh((root + root.T) / 2)
+        broadest: Tensor = vectors.flip(1)[:, :count]
+        return broadest.to(self.turn)
 
     def encode(self, x: Tensor) -> Tensor:
         """The code of each context: `(B, n) -> (B, n)`."""
@@ -113,6 +123,11 @@ class Flow(CodedModule):
         found = [level(*part) for level, part in zip(self._levels, parts, strict=True)]
         codes, volumes = zip(*found, strict=True)
         return torch.cat(codes, dim=1) @ self.turn.T, torch.stack(volumes).sum(0)
+
+    def _colour(self) -> Tensor:
+        """What a flow without couplings makes of white entries, in float64, `(n, n)`."""
+        exact = copy.deepcopy(self).to("cpu", torch.float64)
+        return exact._together(torch.eye(self.latent_dim, dtype=torch.float64), Level.linear)
 
     @property
     def _levels(self) -> list[Level]:
@@ -178,6 +193,14 @@ class FlowPrior(nn.Module):
     def ambiguity(self, z: Tensor) -> Tensor | None:
         """How undecided the model is: `(B, n) -> (B, p)`."""
         return ambiguity(self.model, self.flow.decode(z))
+
+    def shown(self, z: Tensor) -> tuple[Tensor, Tensor | None]:
+        """`decode` and `ambiguity` in one pass."""
+        return shown(self.model, self.flow.decode(z))
+
+    def broad_directions(self, count: int) -> Tensor:
+        """The directions in which contexts vary most: `(n, count)`, orthonormal columns."""
+        return self.flow.broad_directions(count)
 
 
 def _shapes(grid: tuple[int, ...]) -> list[tuple[int, ...]]:

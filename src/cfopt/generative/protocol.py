@@ -25,6 +25,11 @@ class GenerativeModel(Protocol):
 
     A model may also say how undecided it is about what it shows, `ambiguity(z) -> (B, p)`, in the
     unit of squared contexts: see `TexturedVAE.ambiguity`. Plausible answers then avoid it.
+    Where both share most of their work, `shown(z)` returns what `decode` and `ambiguity` do.
+
+    One with long codes may name the directions in which contexts vary most,
+    `broad_directions(count) -> (latent_dim, count)` with orthonormal columns: see `Flow`. Searches
+    then move codes in these first.
     """
 
     latent_dim: int
@@ -45,6 +50,18 @@ def ambiguity(model: GenerativeModel, z: Tensor) -> Tensor | None:
     """How undecided a model is about what it shows: `(B, n) -> (B, p)`; None if it is silent."""
     asked: Callable[[Tensor], Tensor | None] | None = getattr(model, "ambiguity", None)
     return None if asked is None else asked(z)
+
+
+def shown(model: GenerativeModel, z: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Contexts, and how undecided the model is about them: `decode` and `ambiguity` in one pass."""
+    asked: Callable[[Tensor], tuple[Tensor, Tensor | None]] | None = getattr(model, "shown", None)
+    return (model.decode(z), ambiguity(model, z)) if asked is None else asked(z)
+
+
+def broad_directions(model: GenerativeModel, count: int) -> Tensor | None:
+    """The directions of codes in which contexts vary most: `(n, count)`; None if it names none."""
+    asked: Callable[[int], Tensor | None] | None = getattr(model, "broad_directions", None)
+    return None if asked is None else asked(count)
 
 
 def check_attributes(model: object) -> GenerativeModel:

@@ -147,17 +147,31 @@ class TexturedVAE(VAE):
         self.check_codes(z)
         return torch.cat([self._variance(part) for part in torch.split(z, _AT_ONCE)])
 
+    def shown(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """`decode` and `ambiguity` in one pass, most of which they share."""
+        self.check_codes(z)
+        parts = [self._shown(part) for part in torch.split(z, _AT_ONCE)]
+        contexts, variances = zip(*parts, strict=True)
+        return torch.cat(contexts), torch.cat(variances)
+
+    def _shown(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        shares, lights = self._shares(z)
+        x = self._painted(shares * lights)
+        few = (..., slice(None, None, _EVERY), slice(None, None, _EVERY))
+        return x, self._variance_of(shares[few], lights[few], x[few])
+
     def _decode(self, z: Tensor) -> Tensor:
         shares, lights = self._shares(z)
         return self._painted(shares * lights)
 
     def _variance(self, z: Tensor) -> Tensor:
         shares, lights = self._shares(z, _EVERY)
-        weights = shares * lights
+        return self._variance_of(shares, lights, self._painted(shares * lights, _EVERY))
+
+    def _variance_of(self, shares: Tensor, lights: Tensor, x: Tensor) -> Tensor:
+        """The variance of some pixels x, `(B, 3, h, w) -> (B, p)`."""
         squares = self._textures(_EVERY).square().sum(1)
-        variance = (weights * lights * squares).sum(1) - self._painted(
-            weights, _EVERY
-        ).square().sum(1)
+        variance = (shares * lights.square() * squares).sum(1) - x.square().sum(1)
         return _EVERY**2 * variance.clamp(min=0).flatten(1)  # rounding may fall below 0
 
     def _shares(self, z: Tensor, every: int = 1) -> tuple[Tensor, Tensor]:

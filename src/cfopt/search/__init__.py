@@ -2,6 +2,7 @@
 
 from cfopt.search.auto import Auto
 from cfopt.search.base import Search
+from cfopt.search.broad_codes import BroadCodes
 from cfopt.search.certify import Certify
 from cfopt.search.closed_form import ClosedForm
 from cfopt.search.cutting_plane import CuttingPlane
@@ -22,6 +23,7 @@ from cfopt.search.wishes import Wishes
 __all__ = [
     "MDMM",
     "Auto",
+    "BroadCodes",
     "Certify",
     "ClosedForm",
     "Counting",

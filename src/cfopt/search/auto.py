@@ -16,6 +16,7 @@ from cfopt.exact.relu import layer_sizes
 from cfopt.question.quantifier import Quantifier
 from cfopt.search.anywhere import Anywhere, anywhere
 from cfopt.search.base import Search
+from cfopt.search.broad_codes import BroadCodes
 from cfopt.search.certify import Certify
 from cfopt.search.closed_form import ClosedForm
 from cfopt.search.cutting_plane import CuttingPlane
@@ -52,7 +53,8 @@ class Auto(Search):
     other predictor: the sequential search (behind a small ReLU network certified, so that its
     answers are proved or improved), then MDMM for those that are still without an answer, polished.
     Contexts that are too large for the sequential search, such as images: tangents in its place.
-    Among codes: the sequential search alone, since MDMM seldom finds what it does not. Predictors
+    Among codes: the sequential search alone, since MDMM seldom finds what it does not; of long ones
+    first in broad directions, then among the entries that matter, then among all. Predictors
     without a gradient: what is exact, then a search that looks at many points. Where answers have
     to stand up to something, what is exact, then all this in several scenarios at once. Where
     answers must be like known contexts, the first of all these among any contexts; then, for rows
@@ -121,8 +123,10 @@ class Auto(Search):
             # A climb from halfway takes what a polish does, and may end in a nearer piece.
             quick = replace(self.latent, restarts=0, approaches=1, polishes=0)
             few = FewCodes(quick if search is self.latent else search)
-            # Hundreds of entries: first those that matter, which takes a fraction of the time.
-            return Fallback((search,) if few.refusal(task) else (few, search))
+            # Hundreds of entries: first what contexts differ in most, then the entries that matter,
+            # either of which takes a fraction of the time.
+            narrow: tuple[Search, ...] = (BroadCodes(quick), few)
+            return Fallback((*(one for one in narrow if not one.refusal(task)), search))
         polish = replace(self.sequential, restarts=0)
         if self.sequential.refusal(task):
             return Fallback((*chosen, self.tangents, Refined(self.mdmm, self.tangents)))

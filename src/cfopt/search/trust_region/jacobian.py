@@ -103,16 +103,21 @@ def slopes(task: Task, z: Tensor, weights: Tensor) -> tuple[Array, Array, int]:
     """
     point = z.detach().clone().requires_grad_()
     with torch.enable_grad():
-        x = task.space.context(point)
+        x, more = task.space.shown(point)
         prices = task.prices(x)
-    pull = task.space.pull(z, x.detach())
+    pull = task.space.pull(z, x.detach(), more)
     count = weights.shape[1]
     found = np.zeros((len(z), count, z.shape[1]))
     for k in range(count):
         (slope,) = torch.autograd.grad(prices, point, weights[:, k], retain_graph=True)
         found[:, k] = host(slope)
     loss = torch.zeros_like(z) if pull.by_point is None else pull.by_point
+    outputs, seeds = [], []
     if pull.by_context is not None:
-        (by_context,) = torch.autograd.grad(x, point, pull.by_context)
-        loss = loss + by_context
-    return found, host(loss), 1 + count + int(pull.by_context is not None)
+        outputs, seeds = [x], [pull.by_context]
+    if more is not None:
+        outputs, seeds = [*outputs, more], [*seeds, torch.ones_like(more)]
+    if outputs:
+        (by_point,) = torch.autograd.grad(outputs, point, seeds)
+        loss = loss + by_point
+    return found, host(loss), 1 + count + int(bool(outputs))

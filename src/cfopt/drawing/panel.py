@@ -90,7 +90,8 @@ class Panel:
         """Where each price lies in their range, from 0 to 1: `(m,)`."""
         span = self.high - self.low
         fraction = (self.prices - self.low) / span if span > 0 else np.zeros(len(self.prices))
-        return np.clip(np.nan_to_num(fraction), 0.0, 1.0)
+        shades: Array = np.fmin(np.fmax(fraction, 0.0), 1.0)  # 0 where it is not a number
+        return shades
 
 
 def host(values: Tensor) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 
 import numpy as np
@@ -9,10 +10,12 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from PIL import Image
 
 from cfopt._typing import Array
 from cfopt.plots.canvas import Canvas
 from cfopt.plots.panel import Panel
+from cfopt.plots.png import png
 
 
 def drawn(canvas: type[FigureCanvasAgg], write: Callable[[Figure], object]) -> Array:
@@ -95,3 +98,18 @@ def test_a_panel_looks_like_any_axes(shown: bool) -> None:
 
     own, other = (drawn(FigureCanvasAgg, chart(kind)) for kind in (Panel, Axes))
     assert np.array_equal(own, other)
+
+
+def test_a_png_has_the_pixels_that_were_drawn_and_its_resolution() -> None:
+    figure = Figure(figsize=(4, 2), dpi=130, facecolor="white")
+    axes = figure.add_subplot()
+    axes.imshow(np.random.default_rng(0).random((5, 7, 3)))
+    axes.set_title("noise")
+    with Image.open(io.BytesIO(png(figure))) as image:
+        image.load()
+        assert image.format == "PNG"
+        assert np.allclose(image.info["dpi"], 130, atol=0.1)
+        found = np.asarray(image)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    assert np.array_equal(found, np.asarray(canvas.buffer_rgba())[..., :3])

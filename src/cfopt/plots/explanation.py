@@ -108,6 +108,7 @@ def _changes(e: Explanation, figure: Figure, axes: Axes) -> None:
     chart(axes)  # before there are ticks, each of which would be changed
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)
+    axes.yaxis.set_label_coords(0, 0.5)  # there is no label: its place need not be looked for
     bars = shown["change"].fillna(1.0)  # of words: one of the 0 or 1 that stand for them rose by 1
     axes.barh(at, bars, color=BAR, height=0.62)
     axes.set_yticks(at, shown["feature"].tolist())
@@ -118,9 +119,11 @@ def _changes(e: Explanation, figure: Figure, axes: Axes) -> None:
         side: axes.transData + ScaledTranslation(points / 72, 0, figure.dpi_scale_trans)
         for side, points in (("right", -4), ("left", 4))
     }
-    for y, bar, (_, row) in zip(at.tolist(), bars, shown.iterrows(), strict=True):
-        inward, words = "right" if bar >= 0 else "left", np.isnan(row["change"])
-        before, after = (row[side] if words else f"{row[side]:.3g}" for side in ("before", "after"))
+    sides = zip(shown["before"].tolist(), shown["after"].tolist(), strict=True)
+    words = shown["change"].isna().tolist()
+    for y, bar, ends, said in zip(at.tolist(), bars.tolist(), sides, words, strict=True):
+        inward = "right" if bar >= 0 else "left"
+        before, after = (end if said else f"{end:.3g}" for end in ends)
         axes.text(
             0,
             y,

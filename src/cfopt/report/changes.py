@@ -63,7 +63,9 @@ class Change:
     @property
     def line(self) -> Markup:
         """Its line of the table; written here, as a report has ten thousand of them."""
-        before, after, change = map(escape, self.shown)
+        before, after, change = self.shown
+        if isinstance(self.before, str) or isinstance(self.after, str):
+            before, after, change = map(escape, self.shown)
         side = "less" if self.part < 0 else "more"
         return Markup(
             f'<tr><th scope="row">{escape(self.name)}</th><td>{before}</td><td>{after}</td>'

@@ -61,9 +61,10 @@ def once(look: Callable[[B], T]) -> Callable[[B], T]:
 
     @wraps(look)
     def known(batch: B) -> T:
-        if batch not in found:
-            found[batch] = look(batch)
-        return found[batch]
+        try:
+            return found[batch]
+        except KeyError:
+            return found.setdefault(batch, look(batch))
 
     return known
 

@@ -238,3 +238,26 @@ class TestFunctionOfArrays(PredictorContract):
 
     def contexts(self) -> torch.Tensor:
         return normal(4, 3)
+
+
+def test_a_value_is_read_off_its_numbers_and_missing_where_one_of_them_is() -> None:
+    frame = pd.DataFrame(
+        {
+            "load": [1.5, 2.5],
+            "city": pd.Categorical(["Rome", "Turin"], categories=CITIES),
+            "open": [True, False],
+        }
+    )
+    columns = Columns.of(frame)
+    encoded = columns.encode(frame)
+    expected = [{"load": 1.5, "city": "Rome", "open": True}]
+    expected += [{"load": 2.5, "city": "Turin", "open": False}]
+    assert columns.records(encoded) == expected
+    nothing = {"load": None, "city": None, "open": None}
+    for place in range(encoded.shape[1]):
+        lost = encoded[:1].copy()
+        lost[0, place] = np.nan
+        name = next(
+            n for n, p in zip(columns.names, columns.layout.places, strict=True) if place in p
+        )
+        assert columns.records(lost) == [expected[0] | {name: nothing[name]}]

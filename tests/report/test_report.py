@@ -27,6 +27,7 @@ from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack, TerrainShor
 from cfopt.problems.lattice import column_letters
 from cfopt.problems.scene import Bars
 from cfopt.report import write_report
+from cfopt.report.changes import Change
 from cfopt.report.numbers import percent_up, with_enough_digits
 from cfopt.report.overview import duration, overview, percent
 from cfopt.report.pictures import Gallery, by_worth, galleries
@@ -806,3 +807,18 @@ def test_measures_are_a_table_at_the_end(mixed: cfopt.Explanation, tmp_path: Pat
     assert [line.count('class="first"') for line in lines].count(1) == taken.index.unique(
         level="group"
     ).size
+
+
+def test_a_line_of_changes_is_on_the_side_of_its_sign_and_as_long_as_its_part() -> None:
+    fell, rose = (
+        Change("load", 2.0, 1.5, -0.5, -0.25, 0.5),
+        Change("<i>", "a&b", "c", 1.0, 1.0, 1.0),
+    )
+    assert fell.line == (
+        '<tr><th scope="row">load</th><td>2</td><td>1.5</td>'
+        '<td class="less" style="--part:0.25">\N{MINUS SIGN}0.5</td></tr>'
+    )
+    assert rose.line == (
+        '<tr><th scope="row">&lt;i&gt;</th><td>a&amp;b</td><td>c</td>'
+        '<td class="more" style="--part:1.00">→ c</td></tr>'
+    )

@@ -14,6 +14,8 @@ from cfopt.problems import Finite, GridShortestPath
 from cfopt.search import Refined
 from cfopt.search.dual_step import nearest_by_dual
 from cfopt.search.recorded import Recorded
+from cfopt.search.tangent_planes import TangentPlanes
+from cfopt.search.trust_region.evaluator import Evaluator, in_order
 from cfopt.testing import SearchContract
 
 #: More than the sequential search takes.
@@ -279,3 +281,84 @@ def test_slopes_where_a_context_was_judged_need_no_other_forward_pass() -> None:
     assert not slope[[0, 2]].any()
     assert recorded.graph(x[some] + 1) is None
     assert recorded.graph(x[[3, 1]]) is None
+
+
+def _planes() -> tuple[nn.Module, TangentPlanes, Evaluator]:
+    """A small curved predictor, and three planes at the contexts of six rows."""
+    predictor = nn.Sequential(random_linear(4, 8), nn.Tanh(), random_linear(8, 3, seed=1)).double()
+    pipeline, x0 = cfopt.Pipeline(predictor, Finite(np.eye(3))), normal(6, 4, seed=2)
+    factual = pipeline.decide(x0)
+    criterion = cfopt.Absolute(factual.roll(1, 1)).bind(len(x0), factual)
+    rules = cfopt.Rules(pipeline.problem, factual, criterion)
+    recorded = Recorded(predictor)
+    evaluator = Evaluator(cfopt.Task(rules, cfopt.Space(x0, cfopt.L2()), recorded), np.ones(6))
+    planes = TangentPlanes(evaluator, 4, recorded)
+    for plan in torch.eye(3, dtype=torch.float64):
+        planes.add(np.arange(6), plan.expand(6, -1))
+    planes.take(np.arange(6), planes.known, np.ones(6))
+    return predictor, planes, evaluator
+
+
+def _slope(
+    predictor: nn.Module, x: torch.Tensor, evaluator: Evaluator, row: int, plan: np.ndarray
+) -> np.ndarray:
+    """That of `<costs, alternative - plan>` by the context, in the unit of its row."""
+    direction = evaluator.task.rules.criterion.alternative[row] - torch.from_numpy(plan)
+    jacobian = torch.func.jacrev(predictor)(x).detach()
+    return (direction @ jacobian).numpy() / evaluator.unit[row]
+
+
+@pytest.mark.parametrize("binding", [[1], [0, 1], [0, 2], [0, 1, 2]])
+def test_planes_that_bind_are_turned_until_their_sum_has_the_slope_at_the_point(binding) -> None:
+    predictor, planes, evaluator = _planes()
+    rows, share = np.array([1, 3, 4]), np.array([1.0, 0.25, 0.5])
+    weight = np.array([0.5, 2.0, 1.0])[: len(binding)]
+    for row in rows:
+        planes.bind(row, np.array(binding), weight)
+    u = planes.u[rows] + 0.5
+    x = evaluator.points(rows, u)
+    planes.move(rows, u, x, evaluator.look_at(rows, x).prices)
+    before, plans = planes.slope.copy(), planes._decisions.numpy()
+    planes.blend(rows, share)
+    change = planes.slope - before
+    assert np.abs(change).max() > 1e-3
+    own = weight / np.linalg.norm(weight)
+    for row, part, context in zip(rows, share, x, strict=True):
+        here = sum(
+            w * _slope(predictor, context, evaluator, row, plans[row, k])
+            for w, k in zip(own, binding, strict=True)
+        )
+        missing = here - own @ before[row, binding]
+        assert np.allclose(change[row, binding], part * own[:, None] * missing)
+        change[row, binding] = 0.0
+    assert not change.any()
+
+
+def test_slopes_are_averaged_with_those_at_the_point() -> None:
+    predictor, planes, evaluator = _planes()
+    rows, wanted = np.array([0, 2, 5]), np.zeros((3, 4), dtype=bool)
+    wanted[:, 1], wanted[1, 2] = True, True
+    u = planes.u[rows] - 0.4
+    x = evaluator.points(rows, u)
+    planes.move(rows, u, x, evaluator.look_at(rows, x).prices)
+    before, plans = planes.slope.copy(), planes._decisions.numpy()
+    planes.take(rows, wanted, np.array([1.0, 0.5, 0.25]))
+    for row, part, context, which in zip(rows, [1.0, 0.5, 0.25], x, wanted, strict=True):
+        for k in range(3):
+            here = _slope(predictor, context, evaluator, row, plans[row, k])
+            expected = (1 - part) * before[row, k] + part * here if which[k] else before[row, k]
+            assert np.allclose(planes.slope[row, k], expected)
+
+
+def test_rules_of_rows_are_those_of_these_rows_whatever_was_asked_before() -> None:
+    evaluator = _planes()[-1]
+    choices = [[0], [1], [0, 1], [1, 0], [2, 2, 4], [3], [5, 3], [0], [1, 0], [0, 1]]
+    for chosen in map(np.array, choices):
+        assert torch.equal(evaluator.rules(chosen).factual, evaluator.task.rules.factual[chosen])
+
+
+@pytest.mark.parametrize("chosen", [[], [3], [1, 2, 3], [1, 3], [3, 2, 1], [1, 1, 3], [0, 2, 2]])
+def test_places_as_a_slice_are_the_same_places(chosen) -> None:
+    values, places = np.arange(5.0) ** 2, np.array(chosen, dtype=int)
+    assert values[in_order(places)].tolist() == values[places].tolist()
+    assert isinstance(in_order(places), slice) == (chosen in ([], [3], [1, 2, 3]))

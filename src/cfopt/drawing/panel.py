@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -11,7 +12,7 @@ from torch import Tensor
 from cfopt._batch import once
 from cfopt._typing import Array, Indices
 from cfopt.errors import InputError
-from cfopt.problems.base import same_decision
+from cfopt.problems.base import FEASIBILITY_TOLERANCE
 from cfopt.problems.scene import Bars, Scene
 from cfopt.result.explanation import Explanation
 
@@ -90,7 +91,8 @@ class Panel:
         """Where each price lies in their range, from 0 to 1: `(m,)`."""
         span = self.high - self.low
         fraction = (self.prices - self.low) / span if span > 0 else np.zeros(len(self.prices))
-        return np.clip(np.nan_to_num(fraction), 0.0, 1.0)
+        shades: Array = np.fmin(np.fmax(fraction, 0.0), 1.0)  # 0 where it is not a number
+        return shades
 
 
 def host(values: Tensor) -> Array:
@@ -104,35 +106,54 @@ def scene_of(e: Explanation) -> Scene:
     return Bars.unnamed(e.factual.shape[1]) if e.problem is None else e.problem.cached_scene
 
 
+class Decisions(NamedTuple):
+    """Those of one row: the factual one, the one it is compared with, the one at x, `(m,)` each."""
+
+    factual: Array
+    other: Array
+    there: Array
+
+
+@once
+def decisions(e: Explanation) -> Decisions:
+    """The decisions of the first row."""
+    return Decisions(host(e.factual[0]), host(e.alternative[0]), host(e.decision[0]))
+
+
 def marks(e: Explanation) -> tuple[Line, Line]:
     """The factual decision of the first row, and the one it is compared with."""
-    return Line(host(e.factual[0]), "factual"), Line(host(e.alternative[0]), "other")
+    return Line(decisions(e).factual, "factual"), Line(decisions(e).other, "other")
 
 
 @once
 def same(e: Explanation) -> bool:
     """Whether the first row compares a decision with itself."""
-    return bool(same_decision(e.alternative, e.factual)[0])
+    return _agree(decisions(e).other, decisions(e).factual)
 
 
 @once
 def unmoved(e: Explanation) -> bool:
     """Whether the factual decision is what is decided at x in the first row."""
-    return bool(same_decision(e.decision, e.factual)[0])
+    return _agree(decisions(e).there, decisions(e).factual)
 
 
 @once
 def chosen_elsewhere(e: Explanation) -> bool:
     """Whether what is decided at x is neither of the two decisions that are compared."""
-    known = bool(e.decision[0].isfinite().all())
-    either = unmoved(e) or bool(same_decision(e.decision, e.alternative)[0])
-    return known and not either
+    _, other, there = decisions(e)
+    return bool(np.isfinite(there).all()) and not (unmoved(e) or _agree(there, other))
+
+
+def _agree(left: Array, right: Array) -> bool:
+    """Whether two decisions are the same, as `same_decision` says it of many: `(m,), (m,)`."""
+    size = np.maximum(np.abs(right), 1.0)
+    return bool((np.abs(left - right) <= FEASIBILITY_TOLERANCE * size).all())
 
 
 def winner_first(e: Explanation) -> list[Line]:
     """The decisions at x in the first row, the one that wins there first."""
     factual, other = marks(e)
-    third = [Line(host(e.decision[0]), "third")] if chosen_elsewhere(e) else []
+    third = [Line(decisions(e).there, "third")] if chosen_elsewhere(e) else []
     if bool(e.valid[0]):
         return [factual, *third] if same(e) else [other, factual, *third]
     if unmoved(e):

@@ -7,13 +7,14 @@ thousand pictures take a second and a megabyte or two.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
-from cfopt._typing import Array
+from cfopt._typing import Array, Indices
 from cfopt.drawing import elements as svg
 from cfopt.drawing.bars import draw_bars
 from cfopt.drawing.palette import SHADES
@@ -116,7 +117,6 @@ class _Plan:
         width = self._step * across + 2 * self._left - self._edge
         self._left += max(0.0, _LEAST - width) / 2
         self.size = max(width, _LEAST), self._step * down + self._top + _MARGIN
-        self._known_arcs: dict[int, str] = {}
 
     def at(self, k: int) -> tuple[float, float]:
         """The middle of a place."""
@@ -126,17 +126,19 @@ class _Plan:
     def draw(self, panel: Panel, sketched: bool) -> list[str]:
         """Arcs in shades of their costs, and decisions on top."""
         slim = "cost" if self.scene.has_broad_arcs else "cost slim"
-        costs = [] if sketched else _in_shades(panel, slim, lambda of: self._arcs(of.nonzero()[0]))
+        costs = (
+            [] if sketched else _in_shades(panel, slim, lambda of: self._arcs(np.flatnonzero(of)))
+        )
         taken = [(np.flatnonzero(line.decision > 0.5), kind) for line, kind in _styled(panel)]
         return [*costs, *(svg.path(self._arcs(chosen), kind) for chosen, kind in taken)]
 
-    def _arcs(self, chosen: Iterable[Any]) -> str:
-        return "".join([self._known(int(k)) for k in chosen])
+    def _arcs(self, chosen: Indices) -> str:
+        known = self._known_arcs
+        return "".join([known[k] for k in chosen.tolist()])
 
-    def _known(self, k: int) -> str:
-        if k not in self._known_arcs:
-            self._known_arcs[k] = self._arc(k)
-        return self._known_arcs[k]
+    @cached_property
+    def _known_arcs(self) -> list[str]:
+        return [self._arc(k) for k in range(len(self.scene.arcs))]
 
     def _arc(self, k: int) -> str:
         (x, y), (u, v) = map(self.at, self.scene.arcs[k])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -188,12 +189,12 @@ class Columns:
 
     def cell(self, x: Array, column: int) -> Any:
         """The value of one column of a single row, `(p,)`."""
-        name, place = self.names[column], list(self.layout.places[column])
-        if np.isnan(x[place]).any():
-            return np.nan
+        name, place = self.names[column], self.layout.places[column]
         if name in self.categories:
-            return self.categories[name][int(x[place].argmax())]
-        return bool(x[place[0]] > 0.5) if name in self.flags else float(x[place[0]])
+            values = x[list(place)]
+            return np.nan if np.isnan(values).any() else self.categories[name][int(values.argmax())]
+        value = float(x[place[0]])
+        return value > 0.5 if name in self.flags and not math.isnan(value) else value
 
     def records(self, x: Array) -> list[dict[str, Any]]:
         """Each row as values by column, `(B, p)`; None where one is missing."""

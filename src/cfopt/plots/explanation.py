@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.transforms import ScaledTranslation
 
 from cfopt.drawing.mpl import COSTS, INK, QUIET, chart, draw
 from cfopt.drawing.palette import LIGHT
@@ -27,6 +28,7 @@ from cfopt.plots.common import (
     verdict,
 )
 from cfopt.plots.map_explanation import draw_map_explanation
+from cfopt.plots.panel import Panel as PanelAxes
 from cfopt.plots.style import ALTERNATIVE, BAR, FACTUAL, row_of_panels
 from cfopt.result.explanation import Explanation
 from cfopt.result.wording import question
@@ -42,7 +44,9 @@ def plot_explanation(explanation: Explanation, path: str | Path | None = None) -
 def _draw_features(e: Explanation) -> Figure:
     """For contexts of features: each decision before and after, and bars for what changed."""
     figure = row_of_panels(12, 4.9, rect=(0.01, 0.08, 0.98, 0.79))
-    left, right, changes = figure.subplots(1, 3, width_ratios=[1, 1, 0.9])
+    left, right, changes = figure.subplots(
+        1, 3, width_ratios=[1, 1, 0.9], subplot_kw={"axes_class": PanelAxes}
+    )
     figure.text(
         0.015, 0.955, question(e.criterion, e.margin), fontsize=14, fontweight="bold", color=INK
     )
@@ -63,7 +67,7 @@ def _draw_features(e: Explanation) -> Figure:
     else:
         front, back = (other, factual) if e.valid[0] else (factual, other)
         _panel(e, right, "After", replace(first, prices=after, strong=front, weak=(back,)))
-        _changes(e, changes)
+        _changes(e, figure, changes)
     if first.scene.has_places:
         handles.append(
             Line2D([], [], color=COSTS(0.6), linewidth=9, label="costs: darker is more expensive")
@@ -96,7 +100,7 @@ def _obstacles(axes: Axes, clash: Clash, panel: Panel) -> list[Line2D]:
     ]
 
 
-def _changes(e: Explanation, axes: Axes) -> None:
+def _changes(e: Explanation, figure: Figure, axes: Axes) -> None:
     """The features that changed, as bars."""
     table = e.table()
     shown = table.head(SHOWN)
@@ -104,19 +108,27 @@ def _changes(e: Explanation, axes: Axes) -> None:
     chart(axes)  # before there are ticks, each of which would be changed
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)
+    axes.yaxis.set_label_coords(0, 0.5)  # there is no label: its place need not be looked for
     bars = shown["change"].fillna(1.0)  # of words: one of the 0 or 1 that stand for them rose by 1
     axes.barh(at, bars, color=BAR, height=0.62)
     axes.set_yticks(at, shown["feature"].tolist())
     axes.invert_yaxis()
     axes.axvline(0, color=QUIET, linewidth=0.8)
-    for y, bar, (_, row) in zip(at, bars, shown.iterrows(), strict=True):
-        inward, words = "right" if bar >= 0 else "left", np.isnan(row["change"])
-        before, after = (row[side] if words else f"{row[side]:.3g}" for side in ("before", "after"))
-        axes.annotate(
+    # A little beside the middle, as plain texts: annotations are placed anew at each look.
+    aside = {
+        side: axes.transData + ScaledTranslation(points / 72, 0, figure.dpi_scale_trans)
+        for side, points in (("right", -4), ("left", 4))
+    }
+    sides = zip(shown["before"].tolist(), shown["after"].tolist(), strict=True)
+    words = shown["change"].isna().tolist()
+    for y, bar, ends, said in zip(at.tolist(), bars.tolist(), sides, words, strict=True):
+        inward = "right" if bar >= 0 else "left"
+        before, after = (end if said else f"{end:.3g}" for end in ends)
+        axes.text(
+            0,
+            y,
             f"{before} → {after}",
-            (0, y),
-            xytext=(-4 if inward == "right" else 4, 0),
-            textcoords="offset points",
+            transform=aside[inward],
             ha=inward,
             va="center",
             fontsize=7.5,

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from cfopt.drawing.palette import LIGHT
+from cfopt.plots.canvas import Canvas
 
 FACTUAL, ALTERNATIVE, BAR = LIGHT["factual"], LIGHT["other"], LIGHT["soft"]
 #: Decisions that stand in the way of the alternative.
@@ -55,7 +56,9 @@ def row_of_panels(width: float, height: float, rect: Rect) -> Figure:
 
 
 def _picture(width: float, height: float, lay_out: Callable[[Figure, Any], None]) -> Figure:
-    return _Picture(lay_out, figsize=(width, height), dpi=130, facecolor="white")
+    figure = _Picture(lay_out, figsize=(width, height), dpi=130, facecolor="white")
+    Canvas(figure)
+    return figure
 
 
 def _lay_in_row(figure: Figure, rect: Rect, renderer: Any) -> None:

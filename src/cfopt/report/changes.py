@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
+from markupsafe import Markup, escape
 
 from cfopt._batch import once
 from cfopt.drawing import elements as svg
@@ -58,6 +59,18 @@ class Change:
             return str(self.before), str(self.after), f"→ {self.after}"
         before, after = with_enough_digits([self.before, self.after], equal=0.0)
         return svg.signed(before), svg.signed(after), svg.signed(f"{self.change:+.3g}")
+
+    @property
+    def line(self) -> Markup:
+        """Its line of the table; written here, as a report has ten thousand of them."""
+        before, after, change = self.shown
+        if isinstance(self.before, str) or isinstance(self.after, str):
+            before, after, change = map(escape, self.shown)
+        side = "less" if self.part < 0 else "more"
+        return Markup(
+            f'<tr><th scope="row">{escape(self.name)}</th><td>{before}</td><td>{after}</td>'
+            f'<td class="{side}" style="--part:{abs(self.part):.2f}">{change}</td></tr>'
+        )
 
 
 @dataclass(frozen=True)

@@ -29,15 +29,15 @@ def with_enough_digits(
         equal: the fraction of the largest up to which two of them count as equal.
         trailing: whether zeros at the end are kept.
     """
-    finite = [value for value in values if math.isfinite(value)]
-    largest = max(map(abs, finite), default=0.0)
-    ordered = sorted(without_noise(value, largest) for value in finite)
+    largest = max([abs(value) for value in values if math.isfinite(value)], default=0.0)
+    values = [without_noise(value, largest) for value in values]
+    ordered = sorted([value for value in values if math.isfinite(value)])
     pairs = [(a, b) for a, b in pairwise(ordered) if b - a > equal * largest]
     digits = _USUAL
     while digits < _MOST and any(f"{a:.{digits}g}" == f"{b:.{digits}g}" for a, b in pairs):
         digits += 1
     style = f"{'#' if trailing else ''}.{digits}g"
-    return [_printed(without_noise(value, largest), style) for value in values]
+    return [_printed(value, style) for value in values]
 
 
 def _printed(value: float, style: str) -> str:

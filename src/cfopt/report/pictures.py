@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+import numpy as np
 from markupsafe import Markup
 
 from cfopt._batch import once
@@ -214,7 +215,7 @@ def panels(one: Explanation) -> tuple[Panel, Panel]:
     before, after = prices(one, "costs_before"), prices(one, "costs")
     factual, other = marks(one)
     decided, wanted = names(one)
-    differ = bool((one.factual - one.alternative).abs().max() > 1e-9)
+    differ = bool(np.abs(factual.decision - other.decision).max() > 1e-9)
     lines = winner_first(one)
     said = f"After: {wanted if lines[0].role == 'other' else decided} in front"
     if one.clash[0] is not None:

@@ -9,7 +9,7 @@ import math
 from dataclasses import replace
 
 from cfopt._batch import once
-from cfopt.drawing.panel import chosen_elsewhere, host, prices, same, scene_of, unmoved
+from cfopt.drawing.panel import chosen_elsewhere, decisions, host, prices, same, scene_of, unmoved
 from cfopt.engine.rules import TOLERANCE
 from cfopt.errors import InputError
 from cfopt.names import counted, join_words
@@ -46,7 +46,7 @@ _SHORT = 32
 @once
 def names(e: Explanation) -> tuple[str, str]:
     """The decision and the one that it is compared with, each distinguished from the other."""
-    factual, other = host(e.factual[0]), host(e.alternative[0])
+    factual, other, _ = decisions(e)
     name = scene_of(e).name_of
     return name(factual, other), name(other, factual)
 
@@ -144,7 +144,7 @@ def _contested(e: Explanation) -> bool:
 def _even(e: Explanation) -> bool:
     """Whether the two decisions that are compared are equally good at x."""
     try:
-        terms = prices(e, "costs") * host(e.alternative[0] - e.factual[0])
+        terms = prices(e, "costs") * (decisions(e).other - decisions(e).factual)
     except InputError:  # read from a file, without the problem that knows the fixed costs
         return False
     return bool(abs(terms.sum()) <= TOLERANCE * abs(terms).sum())
@@ -153,7 +153,7 @@ def _even(e: Explanation) -> bool:
 def _has_value(e: Explanation) -> bool:
     """Whether what is decided at x has a value other than 0, of which there can be a fraction."""
     try:
-        terms = prices(e, "costs") * host(e.decision[0])
+        terms = prices(e, "costs") * decisions(e).there
     except InputError:  # read from a file, without the problem that knows the fixed costs
         return False
     return bool(abs(terms.sum()) > TOLERANCE * abs(terms).sum())

@@ -10,7 +10,7 @@ import numpy as np
 
 from cfopt.drawing import elements as svg
 from cfopt.drawing.elements import without_noise
-from cfopt.drawing.panel import Line, chosen_elsewhere, host, prices, same, scene_of
+from cfopt.drawing.panel import Line, chosen_elsewhere, decisions, prices, same, scene_of
 from cfopt.errors import InputError
 from cfopt.report import sentences
 from cfopt.report.changes import Change, Changes, Move, changes_of, feature_moves
@@ -134,7 +134,7 @@ def _compared(one: Explanation) -> list[Compared]:
     if not bool(one.factual.isfinite().all()):
         return []
     decided, wanted = sentences.names(one)
-    factual, other = host(one.factual[0]), host(one.alternative[0])
+    factual, other, there = decisions(one)
     name_of = scene_of(one).name_of
     named = [(Line(factual, "factual"), "Decided", decided)]
     if not same(one) and one.status[0] is not Status.REJECTED:
@@ -147,7 +147,7 @@ def _compared(one: Explanation) -> list[Compared]:
             else:
                 named.append((line, "In its way", name_of(line.decision, other)))
     elif chosen_elsewhere(one):
-        third = Line(host(one.decision[0]), "third")
+        third = Line(there, "third")
         what = sentences.third_role(one).capitalize()
         named.append((third, what, name_of(third.decision, factual)))
     before, after = (_values(one, costs, named) for costs in ("costs_before", "costs"))

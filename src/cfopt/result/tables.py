@@ -36,16 +36,20 @@ def changes(e: Explanation) -> pd.DataFrame:
             torch.stack([part[:, list(place)].amax(1) for place in places], dim=1)
             for part in (size, moved)
         )
-    order = size.argsort(dim=1, descending=True, stable=True)
-    cells = [(i, j) for i in range(len(e)) for j in order[i].tolist() if moved[i, j]]
+    order = size.argsort(dim=1, descending=True, stable=True).tolist()
+    numeric = [columns is None or columns.is_number(name) for name in names]
     rows = []
-    for i, j in cells:
-        sides = [
-            part[i, j].item() if columns is None else columns.cell(part[i].numpy(), j)
-            for part in (before, after)
-        ]
-        numeric = columns is None or columns.is_number(names[j])
-        rows.append((e.label(i), names[j], *sides, sides[1] - sides[0] if numeric else math.nan))
+    for i, (old, new, moves) in enumerate(
+        zip(before.numpy(), after.numpy(), moved.tolist(), strict=True)
+    ):
+        label = e.label(i)
+        for j in order[i]:
+            if not moves[j]:
+                continue
+            first, last = (
+                side[j].item() if columns is None else columns.cell(side, j) for side in (old, new)
+            )
+            rows.append((label, names[j], first, last, last - first if numeric[j] else math.nan))
     frame = pd.DataFrame(rows, columns=["row", "feature", "before", "after", "change"])
     if columns is None or not columns.has_text:
         frame = frame.astype({"before": float, "after": float})

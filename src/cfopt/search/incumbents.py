@@ -61,7 +61,8 @@ class Incumbents:
             self.x, self.loss, self.excess = where_rows(better, x, self.x), loss, excess
         else:
             self.loss[rows], self.excess[rows] = loss, excess
-            self.x[rows[better]] = x[better].to(self.x)  # not the others: points may be large
+            if better.any():  # not the others: points may be large
+                self.x[rows[better]] = x[better].to(self.x)
 
     def offer(self, rows: Tensor, x: Tensor, loss: Tensor, excess: Tensor, holds: Tensor) -> None:
         """The same with S further points of each row, `(R, S, ...)` and `(R, S)`."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cfopt._typing import Array, Indices
 from cfopt.search.recorded import Recorded
-from cfopt.search.trust_region.evaluator import Evaluator, host
+from cfopt.search.trust_region.evaluator import Evaluator, host, in_order
 
 
 class TangentPlanes:
@@ -61,8 +61,9 @@ class TangentPlanes:
 
     def move(self, rows: Indices, u: Array, x: Tensor, prices: Tensor) -> None:
         """Go to other points, `(R, p)`, with these contexts, `(R, ...)`, and prices, `(R, m)`."""
-        index = self._index(rows)
-        self.u[rows], self.x[index], self._prices[index] = u, x, prices
+        if len(rows):
+            index = self._index(rows)
+            self.u[rows], self.x[index], self._prices[index] = u, x, prices
 
     def values(self, rows: Indices) -> Array:
         """The c_k at u of all planes, `(R, K)`; 0 where there is none."""
@@ -103,8 +104,10 @@ class TangentPlanes:
             )
             weight = np.where(self._new[place], 1.0, share)
             for i in np.flatnonzero(many > k):
-                known = self.slope[rows[i], order[i, k]]  # a view
-                known += weight[i] * (slope[i] - known)
+                known, change = self.slope[rows[i], order[i, k]], slope[i]  # views
+                change -= known
+                change *= weight[i]
+                known += change
         self._new[rows] = False
         self._evaluator.passes[rows] += slopes.forward + many
 
@@ -128,16 +131,18 @@ class TangentPlanes:
         directions = slopes.direction(decisions, which)
         each = torch.from_numpy(weight[which, places, None]).to(directions)
         total = torch.zeros_like(slopes.prices).index_add(0, self._index(which), each * directions)
-        for row, own, part, here in zip(rows, weight, share, slopes.of(total), strict=True):
+        change = np.empty(self.slope.shape[2])
+        for row, own, part, missing in zip(rows, weight, share, slopes.of(total), strict=True):
             (binding,) = own.nonzero()
             own = own[binding]
-            missing = here - own @ self.slope[row, binding]
+            missing -= own @ self.slope[row, in_order(binding)]
             for k, weight_k in zip(binding, part * own, strict=True):
-                self.slope[row, k] += weight_k * missing
+                np.multiply(missing, weight_k, out=change)
+                self.slope[row, k] += change
         self._evaluator.passes[rows] += slopes.forward + 1
 
     def _slopes(self, rows: Indices) -> _Slopes:
-        x, scale = self.x[self._index(rows)], self._scale[rows]
+        x, scale = self.x[self._index(rows)], self._scale[in_order(rows)]
         return _Slopes(self._evaluator, self._recorded, rows, x, scale)
 
     def _index(self, entries: Indices | NDArray[np.bool_]) -> Tensor:

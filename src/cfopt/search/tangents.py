@@ -165,10 +165,11 @@ class _Run:
         clearly = nearer & (there.loss < (1 - _CLEARLY * self.pull[rows]) * least)
         self.pull[rows] *= np.where(clearly, _GROW, np.where(nearer | back, _SHRINK, 1.0))
         self.pull[rows] = np.minimum(self.pull[rows], 1.0)
-        self.kept[rows[nearer]], self.least[rows[nearer]] = target[nearer], there.loss[nearer]
-        index = self.evaluator.index(rows[nearer])
-        self.kept_x[index] = _part(x, nearer)
-        self.kept_prices[index] = _part(there.prices, nearer)
+        if nearer.any():
+            self.kept[rows[nearer]], self.least[rows[nearer]] = target[nearer], there.loss[nearer]
+            index = self.evaluator.index(rows[nearer])
+            self.kept_x[index] = _part(x, nearer)
+            self.kept_prices[index] = _part(there.prices, nearer)
 
         planes.move(rows, target, x, there.prices)
         # Where the criterion holds for every decision, the rival is none to reckon with.

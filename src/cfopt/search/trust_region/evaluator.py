@@ -17,6 +17,8 @@ from cfopt.search.trust_region.step import Sums
 
 #: How many numbers of contexts are held at once.
 _NUMBERS_AT_ONCE = 8_000_000
+#: For how many choices of rows the rules are kept.
+_RULES = 4
 #: What a context that is not allowed adds to the miss.
 _FORBIDDEN = 10.0
 
@@ -67,6 +69,7 @@ class Evaluator:
         self.solves, self.passes = np.zeros((2, count), dtype=np.int64)
         self.failures: dict[int, str] = {}
         self._part: tuple[Indices, Task] | None = None
+        self._rules: dict[bytes, Rules] = {}
         every = np.arange(count)
         seen = self._look(every, self.points(every, self.start))
         #: The size of what the criterion compares at the start, `(R,)`.
@@ -86,8 +89,16 @@ class Evaluator:
         return self._part[1]
 
     def rules(self, rows: Indices) -> Rules:
-        """The rules of some rows, without their contexts."""
-        return self.task.rules[self.index(rows)]
+        """The rules of some rows, which may occur more than once, without their contexts.
+
+        The last few are at hand: step after step asks for the same.
+        """
+        key = rows.tobytes()
+        known = self._rules.pop(key, None)
+        self._rules[key] = self.task.rules[self.index(rows)] if known is None else known
+        if len(self._rules) > _RULES:
+            del self._rules[next(iter(self._rules))]
+        return self._rules[key]
 
     def index(self, rows: Indices) -> Tensor:
         """Row numbers where the points are."""
@@ -95,8 +106,9 @@ class Evaluator:
 
     def points(self, rows: Indices, u: Array) -> Tensor:
         """The points of changes `(R, p)`, within the bounds of contexts: `(R, ...)`."""
-        flat = self.scale[rows] * u
-        flat += self.home[rows]
+        some = in_order(rows)
+        flat = self.scale[some] * u
+        flat += self.home[some]
         x = torch.from_numpy(flat).reshape(-1, *self.best.x.shape[1:]).to(self.best.x)
         space = self.task.space
         if space.domain is None or space.latent is not None:  # codes have no bounds of their own
@@ -226,6 +238,13 @@ def look(task: Task, rows: Tensor, points: Tensor) -> Evaluation:
 def _at_once(task: Task) -> int:
     """How many points are looked at together."""
     return max(1, _NUMBERS_AT_ONCE // task.space.origin[0].numel())
+
+
+def in_order(chosen: Indices) -> Indices | slice:
+    """Places in their order; as a slice, which copies nothing, where they follow one another."""
+    first, last = (chosen[0], chosen[-1] + 1) if len(chosen) else (0, 0)
+    follow = last - first == len(chosen) and (np.diff(chosen) == 1).all()
+    return slice(first, last) if follow else chosen
 
 
 def host(values: Tensor) -> Array:

@@ -94,7 +94,11 @@ def _bench(
     # The alternative is the true optimum of another test point, other than the factual decision.
     optima = data.problem.solve(costs[train + pool :])
     factual = pipeline.decide(x0)
-    alternatives = torch.stack(
-        [next(y for y in optima.roll(-i, 0) if (y != own).any()) for i, own in enumerate(factual)]
-    )
+    alternatives = torch.stack([_another(optima, i, own) for i, own in enumerate(factual)])
     return Bench(name, pipeline, x0, alternatives, settings)
+
+
+def _another(optima: Tensor, first: int, own: Tensor) -> Tensor:
+    """Of `(N, m)` decisions, looked through from one on, the first that is not a given one."""
+    turns = (optima[(first + k) % len(optima)] for k in range(len(optima)))
+    return next(y for y in turns if (y != own).any())

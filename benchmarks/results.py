@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 from pathlib import Path
 from typing import Any
 
-import highspy
-import torch
 from rich.console import Console
 from rich.table import Table
 
-import cfopt
 from benchmarks import growth
+from cfopt.running.surroundings import surroundings
 from cfopt.storage.files import write_whole
 
 TITLES = {
@@ -101,21 +97,11 @@ class Results:
         self.console.print(_table(TITLES[name], lines))
         before = json.loads(self.stored.read_text()) if self.stored.exists() else {}
         kept = {title: before[title] for title in TITLES if title in before}
-        results = {**kept, name: lines, "versions": _versions()}
+        results = {**kept, name: lines, "versions": surroundings()}
         write_whole(self.stored, (json.dumps(results, indent=1) + "\n").encode())
         (self.folder / "results.md").write_text(_markdown(results))
         if name in growth.DRAWN and results.keys() >= growth.DRAWN:
             growth.plot(results, self.folder / "growth.png")
-
-
-def _versions() -> dict[str, Any]:
-    return {
-        "cfopt": cfopt.__version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "highspy": highspy.Highs().version(),
-        "cores": os.cpu_count(),
-    }
 
 
 def _format(value: Any) -> str:

@@ -130,7 +130,7 @@ class _Clock:
 
 
 def _grid(scale: float) -> dict[str, Any]:
-    rows = 1024 * (2 + max(1, round(10 * scale)))  # the first and last parts are smaller
+    rows = 2048 * (2 + max(1, round(10 * scale)))  # the first and last parts are smaller
     bench = tasks.grid(pool=rows)
     return {
         "data": bench.contexts,

@@ -111,8 +111,8 @@ def test_fewer_rows_share_a_time_limit(
     usual = {"batch": None, "part": None}
     plain = answers(frame, grid, wish, tmp_path / "a", **usual).work
     limited = answers(frame, grid, wish, tmp_path / "b", **usual, time_limit=60.0).work
-    assert (plain.batch, limited.batch) == (1024, 256)
-    assert plain.usual_part == limited.usual_part == 1024
+    assert (plain.batch, limited.batch) == (2048, 256)
+    assert (plain.usual_part, limited.usual_part) == (2048, 1024)
     assert answers(frame, grid, wish, tmp_path / "c", batch=5, part=None).work.usual_part == 20
 
 

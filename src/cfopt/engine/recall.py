@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 from weakref import ref
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from cfopt._rows import row_keys, stacked
 from cfopt._typing import Array
 from cfopt.problems.base import Problem, Solved
 
@@ -36,23 +36,19 @@ class Recall:
         """Remember answers: `(B, m)` in float64 on the CPU, and what a proven solve said."""
         known = solved.shortfall
         shortfall = [0.0] * len(prices) if known is None else known.double().tolist()
-        answers = zip(_keys(prices), solved.decisions.numpy(), shortfall, strict=True)
+        answers = zip(row_keys(prices.numpy()), solved.decisions.numpy(), shortfall, strict=True)
         for row, (key, decision, missed) in enumerate(answers):
             self._known[key] = decision, missed, solved.failures.get(row, "")
 
     def attempt(self, problem: Problem, prices: Tensor) -> Solved:
         """As `problem.attempt`, of rows whose prices are new: `(B, m) -> Solved`."""
-        keys = _keys(prices)
+        keys = row_keys(prices.numpy())
         new = {key: row for row, key in enumerate(keys) if key not in self._known}
         if new:
             rows = sorted(new.values())
             self.keep(prices[rows], problem.attempt(prices[rows]))
         answers = [self._known[key] for key in keys]
-        decisions = np.stack([decision for decision, *_ in answers]) if answers else prices.numpy()
+        decisions = stacked([decision for decision, *_ in answers]) if answers else prices.numpy()
         missed = torch.tensor([missed for _, missed, _ in answers], dtype=torch.float64)
         failures = {row: why for row, (*_, why) in enumerate(answers) if why}
         return Solved(torch.from_numpy(decisions), failures, missed if missed.any() else None)
-
-
-def _keys(prices: Tensor) -> list[bytes]:
-    return [row.tobytes() for row in prices.numpy() + 0.0]  # + 0.0 turns -0.0 into 0.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 
+from cfopt._rows import stacked
 from cfopt._typing import Array, Flags, Indices
 from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
@@ -114,12 +114,13 @@ class CutProof(AffineProof):
         """
         found: dict[int, float] = {}
         if model.unbounded and isinstance(model.norm, Euclidean):
-            kinds = (Quantifier.GIVEN, Quantifier.EVERY)
-            trees: tuple[type[Leaf] | type[Cases], ...] = (Leaf, Cases)
-            for kind, tree in product(kinds, trees):
-                alike = {r: proof for r, proof in proofs.items() if proof._combines(kind, tree)}
-                if alike and (tree is Cases or model.space.domain is None):
-                    found |= cls._combined(model, kind, alike)
+            alike: dict[tuple[Quantifier, type[Tree]], dict[int, CutProof]] = {}
+            for row, proof in proofs.items():
+                if (kind := proof._combined_kind()) is not None:
+                    alike.setdefault((kind, type(proof.tree)), {})[row] = proof
+            for (kind, tree), some in alike.items():
+                if tree is Cases or model.space.domain is None:
+                    found |= cls._combined(model, kind, some)
         settled = {
             row: bound
             for row, bound in found.items()
@@ -128,10 +129,17 @@ class CutProof(AffineProof):
         rest = {row: proof for row, proof in proofs.items() if row not in settled}
         return settled | super().bounds(model, rest)
 
-    def _combines(self, kind: Quantifier, tree: type[Leaf] | type[Cases]) -> bool:
-        """Whether it combines cuts of one kind, in each case or at all, and claims no clash."""
-        one = bool(self.cuts) and isinstance(self.tree, tree) and not self.infeasible
-        return one and all(cut.quantifier is kind and not cut.ray for cut in self.cuts)
+    def _combined_kind(self) -> Quantifier | None:
+        """The one kind of its cuts, if all it does is combine them, in each case or at all."""
+        if self.infeasible or not self.cuts or not isinstance(self.tree, Leaf | Cases):
+            return None
+        kind = self.cuts[0].quantifier
+        if kind is Quantifier.SOME:
+            return None
+        for cut in self.cuts:
+            if cut.ray or cut.quantifier is not kind:
+                return None
+        return kind
 
     @staticmethod
     def _combined(
@@ -145,7 +153,7 @@ class CutProof(AffineProof):
         if [one.shape[-1] for one in multipliers] != (width * counts).tolist():
             return {}  # some belong to another system
         rows = np.array(list(proofs)).repeat(counts)
-        decisions = np.stack([cut.decision for proof in proofs.values() for cut in proof.cuts])
+        decisions = stacked([cut.decision for proof in proofs.values() for cut in proof.cuts])
         directions = model.directions_of_each(rows, kind, decisions)
         half_spaces = model.cut(
             rows.repeat(directions.shape[1]), directions.reshape(-1, decisions.shape[1])

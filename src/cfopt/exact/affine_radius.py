@@ -79,7 +79,7 @@ class AffineRadius:
         """The least ratio of any decision of a list, for some rows at a time: `(D, m) -> (B,)`."""
         model, count = self._model, len(self._prices)
         spread, sizes = model.spread(decisions), model.steepness_of_each(np.abs(decisions))
-        least = np.full(count, np.inf)
+        largest, least = sizes.max(axis=1, initial=0.0), np.full(count, np.inf)
         step = max(1, _AT_ONCE // max(spread.size, 1))
         for start in range(0, count, step):
             rows = np.arange(start, min(start + step, count))
@@ -89,9 +89,14 @@ class AffineRadius:
                     slack = -multiple * values - (end * prices).sum(axis=1)[:, None]
                     slopes = multiple * spread + model.spread(end)[:, None]  # (R, D, p)
                     steepness = model.spreading(slopes)
-                    terms = np.abs(multiple) * sizes + model.steepness_of_each(np.abs(end))[:, None]
                     # What cancels but for rounding cannot be broken.
-                    sloping = steepness > _CANCELLED * terms.max(axis=2, initial=0.0)
+                    ends = model.steepness_of_each(np.abs(end))
+                    most = np.abs(multiple) * largest + ends.max(axis=1, initial=0.0)[:, None]
+                    sloping = steepness > _CANCELLED * most
+                    # Few are not steeper than the largest terms of either side: look more closely.
+                    row, k = np.nonzero(~sloping)
+                    terms = (np.abs(multiple) * sizes[k] + ends[row]).max(axis=1, initial=0.0)
+                    sloping[row, k] = steepness[row, k] > _CANCELLED * terms
                     ratio = np.full(slack.shape, np.inf)
                     np.divide(np.maximum(slack, 0.0), steepness, where=sloping, out=ratio)
                     least[rows] = np.minimum(least[rows], ratio.min(axis=1, initial=np.inf))

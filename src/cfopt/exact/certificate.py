@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import numpy as np
 
+from cfopt._rows import row_keys, stacked
 from cfopt._typing import Array
 from cfopt.engine.task import Task
 from cfopt.exact.exact_task import ExactTask
@@ -38,7 +39,18 @@ class Cut:
     @cached_property
     def key(self) -> tuple[Quantifier, bytes]:
         """What distinguishes it from other cuts."""
-        return self.quantifier, (self.decision + 0.0).tobytes()  # + 0.0 turns -0.0 into 0.0
+        return self.quantifier, row_keys(self.decision[None])[0]
+
+    @classmethod
+    def of_each(cls, decisions: Array, quantifier: Quantifier) -> list[Cut]:
+        """A cut of each decision, `(K, m)`, with their keys, which cost less all at once."""
+        cuts = []
+        for decision, key in zip(decisions, row_keys(decisions), strict=True):
+            cut = cls.__new__(cls)  # past the frozen fields, which take as long as all else
+            vars(cut).update(decision=decision, quantifier=quantifier, ray=False)
+            vars(cut)["key"] = quantifier, key
+            cuts.append(cut)
+        return cuts
 
     def directions(self, model: ExactTask, row: int) -> Array:
         """The d of all its `<prices, d> <= 0`: `(C, m)`."""
@@ -76,7 +88,7 @@ def cut_directions(cuts: Sequence[Cut], model: ExactTask, row: int) -> Array:
 def groups(cuts: Sequence[Cut]) -> Iterator[tuple[bool, Quantifier, Array]]:
     """Cuts of one kind in a row: whether they are rays, their quantifier, and `(K, m)`."""
     for (ray, quantifier), some in groupby(cuts, lambda cut: (cut.ray, cut.quantifier)):
-        yield ray, quantifier, np.stack([cut.decision for cut in some])
+        yield ray, quantifier, stacked([cut.decision for cut in some])
 
 
 @dataclass(frozen=True)

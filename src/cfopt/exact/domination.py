@@ -132,7 +132,7 @@ def dominations(task: Task) -> list[DominationProof | None]:
             for one in _dominating(task.rules.problem, plans)
         ]
     else:
-        cuts = [Cut(one, Quantifier.GIVEN) for one in model.rules.factual.numpy()]
+        cuts = [*Cut.of_each(model.rules.factual.numpy(), Quantifier.GIVEN)]
     return [
         DominationProof(cut) if cut is not None and model.contradicts(row, cut) else None
         for row, cut in enumerate(cuts)

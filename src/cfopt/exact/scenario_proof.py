@@ -117,7 +117,7 @@ def _bound(part: Part, case: Case) -> float:
         return min(thirds, _bound(part.further[0], case.knowing(part.turns, half_space)))
     bounds, asked = case.bounds(system, settled.tree, here, part.scenario)
     for k, further in part.further.items():
-        step = case.knowing(Step(part.scenario, k), asked[k : k + 1])
+        step = case.knowing(Step(part.scenario, k), asked.part(k, k + 1))
         bounds[k] = max(bounds[k], _bound(further, step))
     return float(bounds.min())
 

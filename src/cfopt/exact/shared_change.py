@@ -128,7 +128,7 @@ class SharedTask:
             system = self._system
             parts = [cut for row in wanted for cut in self._cuts[row]]
             if parts:
-                system = system.with_cuts(_joined(parts))
+                system = system.with_cuts(HalfSpaces.joined(parts))
             nearest = Master(system, self.model.norm, self._grid).solve()
             if nearest.u is None:
                 return _Found(None, np.inf, nearest.bound, np.zeros(len(self._rows), dtype=bool))
@@ -274,12 +274,3 @@ def common_system(model: AffineTask, free: Truths) -> System:
 def _common_grid(model: AffineTask) -> Grid | None:
     """Whole numbers stay whole: those of the first row stand for all."""
     return model.grid(0)
-
-
-def _joined(parts: list[HalfSpaces]) -> HalfSpaces:
-    return HalfSpaces(
-        *(
-            np.concatenate([getattr(one, name) for one in parts])
-            for name in ("normals", "limits", "rounding", "doubt", "grain")
-        )
-    )

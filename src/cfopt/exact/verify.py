@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cfopt._rows import stacked
 from cfopt._typing import Array
 from cfopt.engine.rules import Rules
 from cfopt.engine.task import Task
@@ -200,7 +201,7 @@ def _about_infeasible(problem: Problem, proofs: Mapping[int, Certificate[Any]]) 
     about = [(row, one) for row, proof in proofs.items() for one in proof.decisions()]
     if not about:
         return set()
-    return {about[k][0] for k in problem.audit(np.stack([one for _, one in about]))}
+    return {about[k][0] for k in problem.audit(stacked([one for _, one in about]))}
 
 
 def _passed_over(rules: Rules, prices: Tensor, solved: Solved) -> dict[int, str]:

@@ -10,6 +10,7 @@ from cfopt.fleet.answers import explain_part
 from cfopt.fleet.folder import RunFolder
 from cfopt.fleet.table import write_part
 from cfopt.fleet.work import OnProgress
+from cfopt.running.garbage import seldom_collected
 
 
 def keep_part(
@@ -31,8 +32,9 @@ def keep_part(
     start, cpu = time.perf_counter(), time.process_time()
     rows = folder.work.parts[part]
     folder.note(part, "begun")
-    found = explain_part(folder.work, rows, lethal, on_batch, on_progress)
-    written = write_part(folder.file(part), found, rows)
+    with seldom_collected():
+        found = explain_part(folder.work, rows, lethal, on_batch, on_progress)
+        written = write_part(folder.file(part), found, rows)
     seconds = time.perf_counter() - start
     spent = time.process_time() - cpu
     folder.note(part, "ended", seconds=seconds, cpu=spent, **asdict(written))

@@ -20,11 +20,11 @@ from cfopt.question import Question
 from cfopt.result.explanation import Explanation
 
 #: Rows explained at once, at most: of vectors, of vectors with a time limit, and of images. What a
-#: round of a search does for all rows takes as long for 256 vectors as for four times as many.
-_VECTORS, _LIMITED, _IMAGES = 1024, 256, 16
+#: round of a search does for all rows takes as long for 256 vectors as for eight times as many.
+_VECTORS, _LIMITED, _IMAGES = 2048, 256, 16
 #: Rows of the first part, rows or batches that make a part, rows that are not divided further at
 #: the end, and the most parts of a run.
-_FIRST, _ROWS, _BATCHES, _LAST, _PARTS = 16, 1024, 4, 256, 20_000
+_FIRST, _ROWS, _BATCHES, _LAST, _PARTS = 16, 2048, 4, 256, 20_000
 #: Called with each report of a search.
 OnProgress: TypeAlias = Callable[[Progress], None]
 

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from cfopt._rows import row_keys
 from cfopt._typing import Array
 from cfopt.errors import InputError, SolverError
 from cfopt.problems.conditions import Conditions
@@ -262,8 +263,9 @@ class Problem(DecisionSpace, ABC):
         faults = ["" if ok else "has entries that are not finite" for ok in finite]
         # Rows often share one alternative, and a check may cost a solve: look at each only once.
         rows_of: dict[bytes, list[int]] = {}
+        keys = row_keys(host)
         for row in np.flatnonzero(finite).tolist():
-            rows_of.setdefault(host[row].tobytes(), []).append(row)
+            rows_of.setdefault(keys[row], []).append(row)
         first = [rows[0] for rows in rows_of.values()]
         known = self.faults(host[first]) if first else []
         for rows, fault in zip(rows_of.values(), known, strict=True):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from cfopt._batch import where_rows
@@ -82,18 +83,21 @@ def _measured(
         found = _of_rows(part, pipeline, all_costs, recall)
     if found is None:
         return None
+    lengths, known = found
     length = torch.full((len(e),), torch.nan, dtype=torch.float64)
-    length[rows] = torch.tensor([one for one, _ in found], dtype=torch.float64)
-    kinds = [str(RadiusKind.UNKNOWN)] * len(e)
-    for row, (_, kind) in zip(rows.tolist(), found, strict=True):
-        kinds[row] = str(kind)
-    return Radii(length.to(e.x), tuple(kinds))
+    length[rows] = torch.from_numpy(lengths)
+    kinds = np.full(len(e), str(RadiusKind.UNKNOWN), dtype=object)
+    kinds[rows.numpy()] = np.where(np.isnan(lengths), str(RadiusKind.UNKNOWN), known)
+    return Radii(length.to(e.x), tuple(kinds.tolist()))
 
 
 def _of_rows(
     part: Explanation, pipeline: Pipeline, all_costs: bool, recall: Recall | None
-) -> list[tuple[float, RadiusKind]] | None:
-    """Of rows that are all valid; None where that is not quick, and is to be."""
+) -> tuple[Array, NDArray[np.str_]] | None:
+    """Of rows that are all valid, lengths and kinds; None where that is not quick, and is to be.
+
+    Nothing is known where a length is NaN, whatever its kind.
+    """
     problem = pipeline.problem
     size = problem.prices(part.costs_before).abs().amax(1)
     rules = Rules(problem, part.factual, part.criterion, 0.0, size, None, part.x.dtype)
@@ -111,18 +115,13 @@ def _of_rows(
             prices = host.turned(pipeline.deployed(part.x).to("cpu", torch.float64)).numpy()
         length, exact = AffineRadius(model, host, prices).measured()
         sure = RadiusKind.AT_LEAST if wish else RadiusKind.EXACT
-        return [
-            (float("nan"), RadiusKind.UNKNOWN)
-            if np.isnan(one)
-            else (float(one), sure if known else RadiusKind.AT_LEAST)
-            for one, known in zip(length, exact, strict=True)
-        ]
+        return length, np.where(exact, str(sure), str(RadiusKind.AT_LEAST))
     if not all_costs:
         return None
     return _by_attack(replace(task, differentiable=_differentiable(task)), part.x, units)
 
 
-def _by_attack(task: Task, x: Tensor, units: Array) -> list[tuple[float, RadiusKind]]:
+def _by_attack(task: Task, x: Tensor, units: Array) -> tuple[Array, NDArray[np.str_]]:
     """Upper bounds: the way to an exception, halved until it is as short as it gets."""
     nearest = np.full(len(x), np.inf)
     for radius in _RADII:
@@ -138,10 +137,8 @@ def _by_attack(task: Task, x: Tensor, units: Array) -> list[tuple[float, RadiusK
             scale = np.where(units > 0, units, 1.0)
             off = (far - x[some]).flatten(1).double().cpu().numpy() / scale
             nearest[some.numpy()] = np.linalg.norm(off, axis=1)
-    return [
-        (float(length), RadiusKind.AT_MOST) if length < np.inf else (np.nan, RadiusKind.UNKNOWN)
-        for length in nearest
-    ]
+    nearest[nearest == np.inf] = np.nan
+    return nearest, np.full(len(x), str(RadiusKind.AT_MOST))
 
 
 def _first_exception(task: Task, near: Tensor, far: Tensor) -> Tensor:

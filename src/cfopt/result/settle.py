@@ -28,7 +28,7 @@ def settle_at_start(outcomes: RowOutcomes, task: Task) -> None:
     same = same_decision(verdict.wanted, start.rules.factual.to(verdict.wanted)).tolist()
     for i in verdict.valid.nonzero().flatten().tolist():
         reason = criterion.answer(bool(tie[i]), bool(verdict.unbeaten[i]))
-        reason += resolved(start.rules.problem, criterion, verdict.wanted[i])
+        reason += resolved(start.rules.problem, criterion, verdict.wanted, i)
         if same[i] and isinstance(criterion, Contrastive):
             reason = f"{criterion.subject} is the factual decision"
         reason += verdict.assured[i] if verdict.assured else ""
@@ -61,7 +61,7 @@ def settle(outcomes: RowOutcomes, task: Task, rows: Tensor, points: Points, unpr
     for i, row in enumerate(rows.tolist()):
         if valid[i]:
             what = rules.criterion.answer(tie[i], unbeaten[i])
-            what += resolved(rules.problem, rules.criterion, verdict.wanted[i])
+            what += resolved(rules.problem, rules.criterion, verdict.wanted, i)
             what += verdict.assured[i] if verdict.assured else ""
             how_near = nearness(losses[i], bounds[i], optimal[i]) or unproved
             outcomes.settle(row, Status.VALID, what + how_near + moved[i])

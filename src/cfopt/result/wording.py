@@ -61,11 +61,11 @@ def price_words(name: str, before: float, after: float) -> str:
     return f"{name} would have to cost {said}% {less}"
 
 
-def resolved(problem: Problem, criterion: Criterion, plan: Tensor) -> str:
+def resolved(problem: Problem, criterion: Criterion, plans: Tensor, row: int) -> str:
     """The plan that a wish comes down to, to follow an answer; "" if the plan was given."""
     if not isinstance(criterion, Contrastive) or criterion.foil is None:
         return ""
-    return f"; the plan would be {problem.describe(plan.double().cpu().numpy())}"
+    return f"; the plan would be {problem.describe(plans[row].double().cpu().numpy())}"
 
 
 #: What precedes the message of an option that another plan makes valid.

@@ -79,12 +79,12 @@ def _listed(model: AffineTask) -> bool:
 
 def _project(task: Task, model: AffineTask) -> Points:
     factual = model.rules.factual.numpy()
-    cuts = [Cut(decision, Quantifier.GIVEN) for decision in factual]
+    cuts = Cut.of_each(factual, Quantifier.GIVEN)
     rows = np.arange(len(factual))
     directions = model.directions_of_each(rows, Quantifier.GIVEN, factual)[:, 0]
     found = model.cut(rows, directions)
     excess = np.where(found.limits < 0, found.rounding - found.limits, 0.0)
-    by_case = [_by_case(model, row, found[row : row + 1]) for row in range(len(factual))]
+    by_case = [_by_case(model, row, found.part(row, row + 1)) for row in range(len(factual))]
     moving = [np.ones(found.normals.shape[1]) if one is None else one[0] for one in by_case]
     normals = found.normals * np.stack(moving)
     norm, steepness = model.norm, model.norm.dual(normals)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from functools import cache
 from typing import Self
 
 import numpy as np
 
+from cfopt._rows import stacked
 from cfopt._typing import Array
 from cfopt.engine.rules import TOLERANCE
 from cfopt.exact.affine_proof import CutProof
@@ -20,6 +22,14 @@ from cfopt.question.quantifier import Quantifier
 #: By what fraction of its terms a cut may be broken where decisions are known to some tolerance
 #: only, and none would meet all cuts: well within what counts as valid.
 EASE = TOLERANCE / 4
+
+
+@cache
+def _unmoved(size: int) -> Nearest:
+    """Where every row begins: no change, and nothing proved."""
+    nothing = np.zeros(size)
+    nothing.setflags(write=False)  # it is shared
+    return Nearest(nothing, 0.0, Leaf(np.zeros(0)))
 
 
 class CutRow:
@@ -49,7 +59,7 @@ class CutRow:
         self._cuts: list[Cut] = []
         self._known: set[tuple[Quantifier, bytes]] = set()
         self._solved = 0  # how many cuts the last solution knew of
-        self.nearest = Nearest(np.zeros(model.origin.shape[1]), 0.0, Leaf(np.zeros(0)))
+        self.nearest = _unmoved(model.origin.shape[1])
         #: Whether the last change that was handed out may cost more than need be.
         self.hasty = False
         self._conclude = False
@@ -98,14 +108,14 @@ class CutRow:
         counts = [len(own) for own in cuts]
         numbers = np.array([row._row for row in rows]).repeat(counts)
         eases = np.array([row.ease for row in rows]).repeat(counts)
-        decisions = np.stack([cut.decision for own in cuts for cut in own])
+        decisions = stacked([cut.decision for own in cuts for cut in own])
         found = model.directions_of_each(numbers, kind, decisions)
         width, size = found.shape[1:]
         half_spaces = model.cut(numbers.repeat(width), found.reshape(-1, size), eases.repeat(width))
-        before = 0
+        before, each = 0, width * len(model.models)
         for row, own, count in zip(rows, cuts, counts, strict=True):
-            after = before + count * width * len(model.models)
-            row._keep(own, half_spaces[before:after])
+            after = before + count * each
+            row._keep(own, half_spaces.part(before, after))
             before = after
 
     def _keep(self, cuts: Sequence[Cut], half_spaces: HalfSpaces) -> None:

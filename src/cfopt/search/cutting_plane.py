@@ -117,7 +117,9 @@ class _Run:
         # With a margin, what the alternative must beat are the other decisions only.
         own = same_decision(rules.pivot, rules.factual).numpy()
         skipped = own & (rules.margin > 0) & rules.criterion.contrasts
-        begun = {row: [Cut(factual[row], self.kind)] for row in np.flatnonzero(~skipped).tolist()}
+        asked = np.flatnonzero(~skipped)
+        first = Cut.of_each(factual[asked], self.kind)
+        begun = {row: [cut] for row, cut in zip(asked.tolist(), first, strict=True)}
         if task.known and self.kind is Quantifier.EVERY:
             for row, cuts in self.cuts.items():
                 known = self._worth_a_cut(task.known[row], rules.pivot[row].numpy())
@@ -203,7 +205,9 @@ class _Run:
         rules = base[torch.tensor(rows)]
         prices = [one.prices(rows, self.u[rows]) for one in self.model.models]
         rival, holds, good = self._rival(rules, rows, prices)
-        decisions = rival.decisions.numpy().copy()  # cuts keep their rows of it
+        decisions = rival.decisions.numpy()
+        missed = (~holds).nonzero().flatten().tolist()
+        rivals = dict(zip(missed, Cut.of_each(decisions[missed], self.kind), strict=True))
         bad = base.problem.audit(decisions) if rules.calls_solver else {}
         new: dict[int, list[Cut]] = {}
         verdicts = zip(rows, holds.tolist(), good.tolist(), strict=True)
@@ -216,8 +220,7 @@ class _Run:
                 continue
             cuts, proven = self.cuts[row], self.proven[row]
             if not held:
-                cut = Cut(decisions[i], self.kind)
-                known = cuts.knows(cut)
+                cut, known = rivals[i], cuts.knows(rivals[i])
                 # Nothing new is the same again, or what a valid point meets but for the noise.
                 held = proven and (known or (well and cuts.resembles(cut)))
                 if not held and not known:

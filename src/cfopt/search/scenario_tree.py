@@ -186,7 +186,7 @@ class ScenarioTree:
         where = nearest.system, nearest.settled.tree, nearest.bound
         bounds, cuts = one.case.bounds(*where, scenario)
         for k in np.flatnonzero(bounds < self._enough).tolist():
-            case = one.case.knowing(Step(scenario, k), cuts[k : k + 1])
+            case = one.case.knowing(Step(scenario, k), cuts.part(k, k + 1))
             self._push(float(bounds[k]), _Open(case, asked.further, k))
 
     def _broken(self, u: Array, way: Array) -> list[Mixture]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 
 from cfopt._typing import Array
 
 
-@dataclass(frozen=True)
-class HalfSpaces:
+class HalfSpaces(NamedTuple):
     """`normals @ u <= limits`, and how exactly they are known.
 
     Arguments:
@@ -29,8 +28,9 @@ class HalfSpaces:
     doubt: Array
     grain: Array
 
-    def __getitem__(self, rows: slice) -> HalfSpaces:
-        """Some of them."""
+    def part(self, first: int, end: int) -> HalfSpaces:
+        """Some of them, the end not included."""
+        rows = slice(first, end)
         return HalfSpaces(
             self.normals[rows],
             self.limits[rows],
@@ -50,8 +50,7 @@ class HalfSpaces:
         return cls(*_interleave(parts))
 
 
-@dataclass(frozen=True)
-class Leeway:
+class Leeway(NamedTuple):
     """By how much rows may be broken by a change u: `constant + growth @ |u|`.
 
     Arguments:
@@ -75,12 +74,10 @@ class Leeway:
 
 def _join(parts: Sequence[HalfSpaces] | Sequence[Leeway]) -> list[Array]:
     """The fields of parts, one part after the other."""
-    names = [one.name for one in fields(parts[0])]
-    return [np.concatenate([getattr(part, name) for part in parts]) for name in names]
+    return [np.concatenate(values) for values in zip(*parts, strict=True)]
 
 
 def _interleave(parts: Sequence[HalfSpaces] | Sequence[Leeway]) -> list[Array]:
     """The fields of parts that have as many rows each, row by row."""
-    names = [one.name for one in fields(parts[0])]
-    joined = [np.stack([getattr(part, name) for part in parts], axis=1) for name in names]
+    joined = [np.stack(values, axis=1) for values in zip(*parts, strict=True)]
     return [values.reshape(-1, *values.shape[2:]) for values in joined]

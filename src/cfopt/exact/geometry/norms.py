@@ -29,7 +29,8 @@ class Euclidean(Norm):
 
     def dual(self, normals: Array) -> Array:
         """`|g|`."""
-        length: Array = np.sqrt(np.square(normals).sum(axis=-1))
+        # Not the sum of the squares, which takes twice as long over a short last axis.
+        length: Array = np.sqrt(np.einsum("...p,...p->...", normals, normals))
         return length
 
     def steepest(self, normals: Array) -> Array:

@@ -22,3 +22,4 @@ from .vae import CompactVAE as CompactVAE
 from .vae import ConvolutionalVAE as ConvolutionalVAE
 from .vae import Gaussian as Gaussian
 from .vae import load_published as load_published
+from .whitened import Whitened as Whitened

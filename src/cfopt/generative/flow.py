@@ -94,13 +94,17 @@ class Flow(CodedModule):
     def broad_directions(self, count: int) -> Tensor:
         """Of codes, those in which contexts vary most: `(n, count)`, orthonormal columns.
 
-        Without its couplings, a flow decodes z to `mean + z root` with the symmetric root of the
-        covariance that it was standardised with: these are the vectors of its largest values.
+        Without its couplings, a flow decodes z to `mean + z root`: these are the vectors of the
+        root's largest values.
         """
-        root = self.turn.cpu().double() @ self._colour()
-        _, vectors = torch.linalg.eigh((root + root.T) / 2)
+        _, vectors = torch.linalg.eigh(self.root())
         broadest: Tensor = vectors.flip(1)[:, :count]
         return broadest.to(self.turn)
+
+    def root(self) -> Tensor:
+        """The symmetric root of the covariance that it was standardised with, `(n, n)`, float64."""
+        root = self.turn.cpu().double() @ self._colour()
+        return (root + root.T) / 2
 
     def encode(self, x: Tensor) -> Tensor:
         """The code of each context: `(B, n) -> (B, n)`."""

@@ -13,6 +13,7 @@ from cfopt.generative.anchored import Anchored
 from cfopt.generative.flow import Flow, FlowPrior
 from cfopt.generative.textured import TexturedVAE
 from cfopt.generative.vae import VAE, CompactVAE
+from cfopt.generative.whitened import Whitened
 from cfopt.pipeline import Pipeline
 from cfopt.predictors.cnn import CompactCNN
 from cfopt.problems import TerrainShortestPath
@@ -34,8 +35,8 @@ class TerrainModels:
 
     Arguments:
         pipeline: CNN and shortest paths on 12 x 12 cells.
-        generative: the sharp VAE with its prior, anchored: for plausible explanations.
-        prior: the same, not anchored.
+        generative: the sharp VAE by whitened codes, anchored: for plausible explanations.
+        prior: the sharp VAE with a flow as its prior: for samples, which look like maps.
         sharp: the sharp VAE alone.
         cost_aware_vae: the paper's VAE with 64 codes, alpha = 2.
         plain_vae: the same, which knows nothing of costs, alpha = 0.
@@ -70,11 +71,11 @@ def load_terrain(maps: int = 300, folder: Path = FOLDER) -> TerrainModels:
         load_module(folder / VAES[alpha], {"CompactVAE": CompactVAE}) for alpha in (0.0, 2.0)
     )
     sharp = load_sharp(folder)
-    prior = FlowPrior(sharp, cast(Flow, load_module(folder / FLOW, {"Flow": Flow}))).eval()
+    flow = cast(Flow, load_module(folder / FLOW, {"Flow": Flow}))
     return TerrainModels(
         pipeline=Pipeline(load_predictor(folder), TerrainShortestPath(12, 12, land=LAND)),
-        generative=Anchored(prior).eval(),
-        prior=prior,
+        generative=Anchored(Whitened(sharp, flow.mean, flow.root())).eval(),
+        prior=FlowPrior(sharp, flow).eval(),
         sharp=sharp,
         cost_aware_vae=cast(VAE, aware),
         plain_vae=cast(VAE, plain),

@@ -123,9 +123,10 @@ class Auto(Search):
             # A climb from halfway takes what a polish does, and may end in a nearer piece.
             quick = replace(self.latent, restarts=0, approaches=1, polishes=0)
             few = FewCodes(quick if search is self.latent else search)
-            # Hundreds of entries: first what contexts differ in most, then the entries that matter,
-            # either of which takes a fraction of the time.
-            narrow: tuple[Search, ...] = (BroadCodes(quick), few)
+            # Hundreds of entries: first what contexts differ in most, then less usual changes of
+            # these, then the entries that matter, each of which takes a fraction of the time.
+            broad = BroadCodes(quick)
+            narrow: tuple[Search, ...] = (broad, replace(broad, stray=broad.stray / 4), few)
             return Fallback((*(one for one in narrow if not one.refusal(task)), search))
         polish = replace(self.sequential, restarts=0)
         if self.sequential.refusal(task):

@@ -27,9 +27,9 @@ _MEASURES = {
 class Generators(Experiment):
     """Explanations with the paper's kind of VAE and with the shipped model, beside naive ones.
 
-    The shipped model is sharp and anchored, and its codes are whitened. The search is the default
-    one; the VAE has alpha = 0, and errors are those of the VAE with alpha = 2, which takes no part.
-    The shipped model knows generated maps only.
+    The shipped model is sharp and anchored, and has an elliptical prior of its codes. The search is
+    the default one; the VAE has alpha = 0, and errors are those of the VAE with alpha = 2, which
+    takes no part. The shipped model knows generated maps only.
     """
 
     name = "maps-generators"

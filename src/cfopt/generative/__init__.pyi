@@ -3,6 +3,7 @@ from .anchored import Anchored as Anchored
 from .cost_aware import Terms as Terms
 from .cost_aware import divergence as divergence
 from .cost_aware import terms as terms
+from .elliptical import Elliptical as Elliptical
 from .flow import Flow as Flow
 from .flow import FlowPrior as FlowPrior
 from .pca import PCA as PCA
@@ -22,4 +23,3 @@ from .vae import CompactVAE as CompactVAE
 from .vae import ConvolutionalVAE as ConvolutionalVAE
 from .vae import Gaussian as Gaussian
 from .vae import load_published as load_published
-from .whitened import Whitened as Whitened

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.generative.coded_module import CodedModule
+from cfopt.generative.elliptical import Elliptical
 from cfopt.generative.flow_level import Level, doubled, halved
 from cfopt.generative.protocol import GenerativeModel, ambiguity, check_attributes, shown
 
@@ -94,17 +95,13 @@ class Flow(CodedModule):
     def broad_directions(self, count: int) -> Tensor:
         """Of codes, those in which contexts vary most: `(n, count)`, orthonormal columns.
 
-        Without its couplings, a flow decodes z to `mean + z root`: these are the vectors of the
-        root's largest values.
+        Without its couplings, a flow decodes z to `mean + z root` with the symmetric root of the
+        covariance that it was standardised with: these are the vectors of its largest values.
         """
-        _, vectors = torch.linalg.eigh(self.root())
+        root = self.turn.cpu().double() @ self._colour()
+        _, vectors = torch.linalg.eigh((root + root.T) / 2)
         broadest: Tensor = vectors.flip(1)[:, :count]
         return broadest.to(self.turn)
-
-    def root(self) -> Tensor:
-        """The symmetric root of the covariance that it was standardised with, `(n, n)`, float64."""
-        root = self.turn.cpu().double() @ self._colour()
-        return (root + root.T) / 2
 
     def encode(self, x: Tensor) -> Tensor:
         """The code of each context: `(B, n) -> (B, n)`."""
@@ -164,10 +161,10 @@ class FlowPrior(nn.Module):
 
     Arguments:
         model: the generative model.
-        flow: trained on its codes.
+        flow: trained on its codes, or standardised with them.
     """
 
-    def __init__(self, model: GenerativeModel, flow: Flow) -> None:
+    def __init__(self, model: GenerativeModel, flow: Flow | Elliptical) -> None:
         super().__init__()
         self.model, self.flow = check_attributes(model), flow
         if flow.latent_dim != model.latent_dim:

@@ -28,7 +28,7 @@ class GenerativeModel(Protocol):
     Where both share most of their work, `shown(z)` returns what `decode` and `ambiguity` do.
 
     One with long codes may name the directions in which contexts vary most,
-    `broad_directions(count) -> (latent_dim, count)` with orthonormal columns: see `Whitened`.
+    `broad_directions(count) -> (latent_dim, count)` with orthonormal columns: see `Elliptical`.
     Searches then move codes in these first.
     """
 

@@ -10,7 +10,15 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from cfopt.datasets import Maps, Terrain
-from cfopt.generative import CompactVAE, Flow, ProgressBar, TexturedVAE, Training, train
+from cfopt.generative import (
+    CompactVAE,
+    Elliptical,
+    Flow,
+    ProgressBar,
+    TexturedVAE,
+    Training,
+    train,
+)
 from cfopt.models import terrain
 from cfopt.models.card import measure, write_card
 from cfopt.models.plans import FLOW, LAYERS, PRIOR_SEEDS, SHARP, WIDTH
@@ -63,6 +71,9 @@ def build(folder: Path, scratch: Path, maps: int, epochs: int, console: Console)
             made = make(folder, training, validation, checkpoint, console)
             save_module(made, folder / name, torch.float16)
             checkpoint.unlink()
+    path = folder / terrain.ELLIPTICAL
+    if not path.exists():
+        save_module(_elliptical(folder, training), path)  # in full: it has to invert itself
     write_card(folder, measure(folder), maps, epochs)
 
 
@@ -104,6 +115,15 @@ def _flow(
     with ProgressBar("flow", FLOW.epochs, console) as bar:
         train(flow, codes, others, FLOW, checkpoint=checkpoint, on_progress=bar)
     return flow
+
+
+@torch.no_grad()
+def _elliptical(folder: Path, training: Maps) -> nn.Module:
+    """The simple prior of the sharp VAE's codes, by the code of each map of the training."""
+    vae = terrain.load_sharp(folder)
+    parts = torch.split(training.images, 250)
+    codes = torch.cat([vae.encode(as_floats(part)) for part in parts])
+    return Elliptical(vae.latent_dim).standardise(codes)
 
 
 @torch.no_grad()

@@ -17,6 +17,7 @@ from cfopt.datasets import Maps, Terrain
 from cfopt.generative import VAE, FlowPrior
 from cfopt.models import plans
 from cfopt.models.terrain import (
+    ELLIPTICAL,
     FLOW,
     PREDICTOR,
     SHARP,
@@ -63,7 +64,8 @@ def measure(folder: Path) -> tuple[Quality, list[Reconstruction]]:
     models = load_terrain(_MAPS, folder)
     maps = Terrain().generate(_MAPS, seed=TEST_SEED)
     quality = assess(models.pipeline, maps.images, maps.costs)
-    others = (models.plain_vae, models.cost_aware_vae, models.sharp, models.prior)
+    simple = cast(FlowPrior, models.generative.model)
+    others = (models.plain_vae, models.cost_aware_vae, models.sharp, simple, models.prior)
     return quality, [_reconstruct(models, maps, model) for model in others]
 
 
@@ -103,7 +105,7 @@ def write_card(
 ) -> None:
     """Write the model card beside the weights."""
     quality, found = measured
-    names = (PREDICTOR, *VAES.values(), SHARP, FLOW)
+    names = (PREDICTOR, *VAES.values(), SHARP, ELLIPTICAL, FLOW)
     filled = (
         (Path(__file__).parent / "card.md")
         .read_text(encoding="utf-8")

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from cfopt.datasets.terrain import LAND, Terrain
 from cfopt.generative.anchored import Anchored
+from cfopt.generative.elliptical import Elliptical
 from cfopt.generative.flow import Flow, FlowPrior
 from cfopt.generative.textured import TexturedVAE
 from cfopt.generative.vae import VAE, CompactVAE
-from cfopt.generative.whitened import Whitened
 from cfopt.pipeline import Pipeline
 from cfopt.predictors.cnn import CompactCNN
 from cfopt.problems import TerrainShortestPath
@@ -23,8 +23,9 @@ FOLDER = Path(__file__).parent / "terrain"
 PREDICTOR = "cnn.safetensors"
 #: The file of the VAE that was trained with each alpha.
 VAES = {0.0: "vae-alpha-0.safetensors", 2.0: "vae-alpha-2.safetensors"}
-#: The files of the sharp VAE, and of the flow that is the prior of its codes.
-SHARP, FLOW = "sharp.safetensors", "flow.safetensors"
+#: The files of the sharp VAE, and of two priors of its codes: the one that explanations move, and
+#: the one whose samples look like maps.
+SHARP, ELLIPTICAL, FLOW = "sharp.safetensors", "elliptical.safetensors", "flow.safetensors"
 #: Of the maps that the models were trained, stopped and tested with.
 TRAINING_SEED, VALIDATION_SEED, TEST_SEED = 0, 1, 2
 
@@ -35,8 +36,8 @@ class TerrainModels:
 
     Arguments:
         pipeline: CNN and shortest paths on 12 x 12 cells.
-        generative: the sharp VAE by whitened codes, anchored: for plausible explanations.
-        prior: the sharp VAE with a flow as its prior: for samples, which look like maps.
+        generative: the sharp VAE with an elliptical prior, anchored: for plausible explanations.
+        prior: the sharp VAE with a flow as its prior, whose samples look like maps.
         sharp: the sharp VAE alone.
         cost_aware_vae: the paper's VAE with 64 codes, alpha = 2.
         plain_vae: the same, which knows nothing of costs, alpha = 0.
@@ -71,10 +72,11 @@ def load_terrain(maps: int = 300, folder: Path = FOLDER) -> TerrainModels:
         load_module(folder / VAES[alpha], {"CompactVAE": CompactVAE}) for alpha in (0.0, 2.0)
     )
     sharp = load_sharp(folder)
+    simple = cast(Elliptical, load_module(folder / ELLIPTICAL, {"Elliptical": Elliptical}))
     flow = cast(Flow, load_module(folder / FLOW, {"Flow": Flow}))
     return TerrainModels(
         pipeline=Pipeline(load_predictor(folder), TerrainShortestPath(12, 12, land=LAND)),
-        generative=Anchored(Whitened(sharp, flow.mean, flow.root())).eval(),
+        generative=Anchored(FlowPrior(sharp, simple)).eval(),
         prior=FlowPrior(sharp, flow).eval(),
         sharp=sharp,
         cost_aware_vae=cast(VAE, aware),

@@ -16,7 +16,7 @@ def seldom_collected() -> Iterator[None]:
     """Look after a hundred thousand new objects rather than after some hundred.
 
     Those of a batch of rows are needed until its end, so that there is nothing to find among them;
-    to look takes a tenth of the time of rows that are explained in half a millisecond each.
+    to look takes much of the time of rows that are explained in half a millisecond each.
     """
     usual = gc.get_threshold()
     gc.set_threshold(_MANY, *usual[1:])

@@ -29,7 +29,7 @@ class Euclidean(Norm):
 
     def dual(self, normals: Array) -> Array:
         """`|g|`."""
-        # Not the sum of the squares, which takes twice as long over a short last axis.
+        # Not the sum of the squares, which takes longer over a short last axis.
         length: Array = np.sqrt(np.einsum("...p,...p->...", normals, normals))
         return length
 

@@ -132,7 +132,8 @@ class _Run:
         # Two, as one code alone does not show which latents vary.
         self.validation = Samples("validation contexts", validation, vae, self.predictor, least=2)
         self.learning = [p for p in vae.parameters() if p.requires_grad]
-        self.optimiser = torch.optim.Adam(vae.parameters(), lr=training.learning_rate)
+        # Fused: all that happens to a weight happens while it is in the processor's cache.
+        self.optimiser = torch.optim.Adam(vae.parameters(), lr=training.learning_rate, fused=True)
         self.generator = torch.Generator().manual_seed(training.seed)
         self.best = self._weights()
         self.history: list[Epoch] = []

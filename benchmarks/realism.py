@@ -18,10 +18,14 @@ import torch
 from torch import Tensor
 
 import cfopt
+from benchmarks.true_terrain import TrueTerrain
 from cfopt import metrics
 from cfopt.datasets import Terrain
 from cfopt.generative import Anchored
 from cfopt.search import Edits
+from cfopt.search.broad_codes import BroadCodes
+from cfopt.search.fallback import Fallback
+from cfopt.search.trust_region import LatentSequential
 from cfopt.storage import weights
 
 #: Of the maps: one that models and settings never saw.
@@ -59,7 +63,7 @@ def compare(count: int) -> list[dict[str, Any]]:
     x0, others = halves(count)
     wanted = models.pipeline.decide(others)
     rows = []
-    for name, options in ways(models).items():
+    for name, options in (ways(models) | truth(count)).items():
         found = explain(name, models.pipeline, x0, wanted, options)
         rows.append({"explanations": name} | _measures(models, found, x0, others))
     return rows
@@ -76,6 +80,23 @@ def ways(models: cfopt.TerrainModels) -> dict[str, dict[str, Any]]:
         "sharp VAE, anchored, prior": {"generative": models.generative, "plausibility": sphere},
         "edits": {"search": Edits(), "reference": models.maps[-100:]},
     }
+
+
+def truth(count: int) -> dict[str, dict[str, Any]]:
+    """The same for the process that made the maps, in place of a model that was learned from them.
+
+    It says nothing about how undecided it is, and its terrains have hard borders; so each unit of
+    change costs less, or else few maps would have an answer.
+    """
+    climb = LatentSequential(restarts=0, approaches=1, polishes=0)
+    searches = (
+        BroadCodes(climb, stray=0.5),
+        BroadCodes(climb, stray=0.125),
+        BroadCodes(LatentSequential(), directions=240, stray=0.125),
+    )
+    model = Anchored(TrueTerrain(2 * count, SEED))
+    options = {"generative": model, "plausibility": cfopt.Sphere(BETA)}
+    return {"the maps' own process": options | {"search": Fallback(searches)}}
 
 
 def halves(count: int) -> tuple[Tensor, Tensor]:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import cfopt
 from cfopt import metrics
 from cfopt.errors import InputError
 
@@ -57,3 +58,13 @@ def test_a_classifier_tells_blurred_images_from_real_ones_but_not_real_from_real
     assert 0.3 < metrics.two_sample_auc(other, real) < 0.7
     with pytest.raises(InputError, match="got 2 folds of 3 and 40 images"):
         metrics.two_sample_auc(real[:3], other)
+
+
+@pytest.mark.long
+def test_a_classifier_tells_what_a_vae_makes_of_maps_from_maps() -> None:
+    models = cfopt.load_terrain(80)
+    real, others = models.maps[::2], models.maps[1::2]
+    with torch.no_grad():
+        remade = models.plain_vae.decode(models.plain_vae.encode(others))
+    assert metrics.two_sample_auc(remade, real) > 0.95
+    assert 0.3 < metrics.two_sample_auc(others, real) < 0.7

@@ -16,7 +16,7 @@ from cfopt.pipeline.eval_mode import eval_mode
 _AT_ONCE = 256
 #: Of the classifier that tells answers from real contexts: how often it sees all of them, how many
 #: at a time, and how fast it learns.
-_EPOCHS, _BATCH, _RATE = 40, 32, 2e-3
+_EPOCHS, _BATCH, _RATE = 40, 16, 2e-3
 
 
 def pixels_moved(x: Tensor, x0: Tensor, threshold: float = 0.05) -> Tensor:
@@ -98,7 +98,9 @@ def two_sample_auc(x: Tensor, real: Tensor, folds: int = 2, seed: int = 0) -> fl
     """How well a small network tells images from real ones that it has not seen.
 
     The area under the ROC curve, from 0.5, when it cannot, to 1, when it always can; by
-    cross-validation, so that every image is judged by a network that was trained on others.
+    cross-validation, so that every image is judged by a network that was trained on others. The
+    network judges each neighbourhood, of 17 x 17 pixels, and an image by the mean: so some dozens
+    of images are thousands of examples.
 
     Arguments:
         x, real: images, `(N, C, H, W)` and `(M, C, H, W)`; at least 4 each. Real ones should not be
@@ -112,7 +114,8 @@ def two_sample_auc(x: Tensor, real: Tensor, folds: int = 2, seed: int = 0) -> fl
             f"two_sample_auc needs folds of at least 2 and {2 * folds} images of each kind, got "
             f"{folds} folds of {len(x)} and {len(real)} images."
         )
-    images = torch.cat([x, real]).detach().float()
+    spread, mean = torch.std_mean(real, dim=(0, 2, 3), keepdim=True)
+    images = ((torch.cat([x, real]) - mean) / spread.clamp(min=1e-6)).detach().float()
     labels = torch.cat([torch.ones(len(x)), torch.zeros(len(real))])
     part = torch.cat([torch.arange(len(x)) % folds, torch.arange(len(real)) % folds])
     areas = []
@@ -123,7 +126,7 @@ def two_sample_auc(x: Tensor, real: Tensor, folds: int = 2, seed: int = 0) -> fl
             train, test = part != fold, part == fold
             judge = _trained(images[train], labels[train])
             with torch.no_grad():
-                score = judge(images[test]).flatten()
+                score = judge(images[test]).mean((1, 2, 3))
             areas.append(_area(score.numpy(), labels[test].numpy()))
     return float(np.mean(areas))
 
@@ -137,15 +140,15 @@ def _trained(images: Tensor, labels: Tensor) -> nn.Module:
         nn.ReLU(),
         nn.Conv2d(32, 32, 3, stride=2, padding=1),
         nn.ReLU(),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(32, 1),
+        nn.Conv2d(32, 1, 1),
     )
     optimiser = torch.optim.Adam(judge.parameters(), lr=_RATE, weight_decay=1e-4)
     for _ in range(_EPOCHS):
         for rows in torch.split(torch.randperm(len(images)), _BATCH):
-            score = judge(images[rows]).flatten()
-            loss = functional.binary_cross_entropy_with_logits(score, labels[rows])
+            score = judge(images[rows])
+            # Each neighbourhood is an example of its own.
+            wanted = labels[rows, None, None, None].expand_as(score)
+            loss = functional.binary_cross_entropy_with_logits(score, wanted)
             optimiser.zero_grad()
             torch.autograd.backward(loss)
             optimiser.step()

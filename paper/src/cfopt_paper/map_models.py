@@ -132,8 +132,8 @@ def map_pipeline(study: Study) -> cfopt.Pipeline:
 class TrainVAE(Job):
     """A VAE, the plain one for alpha = 0; the same optimiser and epochs for every alpha.
 
-    The paper's architecture in a study of compact models has half of their epochs, which still take
-    twice their time.
+    The paper's architecture in a study of compact models has half of their epochs, and still takes
+    longer.
 
     Arguments:
         alpha: the weight of costs.

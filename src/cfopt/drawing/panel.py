@@ -12,8 +12,8 @@ from torch import Tensor
 from cfopt._batch import once
 from cfopt._typing import Array, Indices
 from cfopt.errors import InputError
-from cfopt.problems.base import FEASIBILITY_TOLERANCE
 from cfopt.problems.scene import Bars, Scene
+from cfopt.problems.solved import FEASIBILITY_TOLERANCE
 from cfopt.result.explanation import Explanation
 
 #: The most bars of items, and of other entries, that a picture has.

@@ -19,7 +19,8 @@ from cfopt._typing import Array
 from cfopt.engine.rules import Rules
 from cfopt.engine.task import Task
 from cfopt.pipeline import Adapted, Deployed, Predictor
-from cfopt.problems.base import Problem, Solved
+from cfopt.problems.base import Problem
+from cfopt.problems.solved import Solved
 from cfopt.question import Criterion
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from cfopt._batch import ROWS, Batch
 from cfopt.generative.anchored import Anchor
 from cfopt.generative.protocol import GenerativeModel, ambiguity, shown
-from cfopt.problems.base import same_decision
+from cfopt.problems.solved import same_decision
 from cfopt.question.features import Features
 from cfopt.question.limits import Limits
 from cfopt.question.plausibility import CodePenalty

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from cfopt._rows import row_keys, stacked
 from cfopt._typing import Array
-from cfopt.problems.base import Problem, Solved
+from cfopt.problems.base import Problem
+from cfopt.problems.solved import Solved
 
 
 class Recall:

@@ -13,8 +13,9 @@ from cfopt._batch import ROWS, Batch, are_all
 from cfopt._typing import Array
 from cfopt.engine.recall import Recall
 from cfopt.engine.wish import Wish
-from cfopt.problems.base import ROUNDING, Problem, Solved, same_decision
+from cfopt.problems.base import Problem
 from cfopt.problems.sense import Sense
+from cfopt.problems.solved import ROUNDING, Solved, same_decision
 from cfopt.question import Contrastive, Criterion
 from cfopt.question.quantifier import Quantifier
 

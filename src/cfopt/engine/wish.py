@@ -9,9 +9,10 @@ from torch import Tensor
 
 from cfopt._typing import Array
 from cfopt.errors import InputError
-from cfopt.problems.base import NO_OTHER, ROUNDING, Problem, Solved
+from cfopt.problems.base import Problem
 from cfopt.problems.foil import Foil
 from cfopt.problems.restricted import outside
+from cfopt.problems.solved import NO_OTHER, ROUNDING, Solved
 
 
 class Wish:

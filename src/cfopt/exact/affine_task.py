@@ -18,7 +18,7 @@ from cfopt.exact.affine import AffineMap, is_affine
 from cfopt.exact.decision_table import DOUBT, EPS, NOISE, DecisionTable
 from cfopt.exact.exact_task import NORMS, ExactTask
 from cfopt.exact.geometry import HalfSpaces, Leeway, Norm
-from cfopt.problems.base import FEASIBILITY_TOLERANCE
+from cfopt.problems.solved import FEASIBILITY_TOLERANCE
 
 
 class AffineTask(ExactTask):

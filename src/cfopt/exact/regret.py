@@ -26,7 +26,8 @@ from cfopt._typing import Array, Indices
 from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
 from cfopt.exact.tree_task import SUMS, TreeTask
-from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem
+from cfopt.problems.base import Problem
+from cfopt.problems.solved import FEASIBILITY_TOLERANCE
 from cfopt.question.quantifier import Quantifier
 from cfopt.trees.arrays import Spreads
 

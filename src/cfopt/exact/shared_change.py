@@ -22,7 +22,7 @@ from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.geometry import Grid, HalfSpaces, Master, System
-from cfopt.problems.base import same_decision
+from cfopt.problems.solved import same_decision
 from cfopt.question.quantifier import Quantifier
 
 #: Truth values.

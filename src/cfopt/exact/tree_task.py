@@ -16,7 +16,7 @@ from cfopt.exact.geometry import Tree
 from cfopt.exact.inequalities import Inequalities
 from cfopt.exact.tree_limits import TreeLimits
 from cfopt.pipeline import Adapted, PerItem, Pipeline, Predictor
-from cfopt.problems.base import FEASIBILITY_TOLERANCE
+from cfopt.problems.solved import FEASIBILITY_TOLERANCE
 from cfopt.question.quantifier import Quantifier
 from cfopt.trees.boxes import BoxTree
 from cfopt.trees.cells import Allowed, Cells, edges_of

@@ -19,7 +19,8 @@ from cfopt.exact.assurance import assure
 from cfopt.exact.certificate import Certificate, Clash
 from cfopt.exact.domination import unforgiven
 from cfopt.exact.one_plan import about_one_plan
-from cfopt.problems.base import FEASIBILITY_TOLERANCE, NO_OTHER, Problem, Solved
+from cfopt.problems.base import Problem
+from cfopt.problems.solved import FEASIBILITY_TOLERANCE, NO_OTHER, Solved
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.failure import distance_to_failure
 from cfopt.exact.scenario import SomeDecision, constant
 from cfopt.exact.unlisted import UnlistedRow
-from cfopt.problems.base import Solved
+from cfopt.problems.solved import Solved
 from cfopt.question.quantifier import Quantifier
 
 #: The most decisions that are listed, and how many of their shifts are kept.

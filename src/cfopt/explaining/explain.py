@@ -33,7 +33,8 @@ from cfopt.generative.protocol import GenerativeModel
 from cfopt.pipeline import Pipeline
 from cfopt.pipeline.contexts import Contexts
 from cfopt.pipeline.eval_mode import eval_mode
-from cfopt.problems.base import TIME_IS_UP, Problem
+from cfopt.problems.base import Problem
+from cfopt.problems.solved import TIME_IS_UP
 from cfopt.question import Criterion, Question
 from cfopt.question.features import Features
 from cfopt.question.plausibility import CodePenalty, Plausibility

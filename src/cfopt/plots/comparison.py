@@ -15,7 +15,7 @@ from cfopt.errors import InputError
 from cfopt.plots.common import caption, finish, height_ratio, map_scene, refuse_rejected
 from cfopt.plots.map_explanation import legend_handles, values
 from cfopt.plots.style import canvas
-from cfopt.problems.base import same_decision
+from cfopt.problems.solved import same_decision
 from cfopt.result.explanation import Explanation
 from cfopt.result.wording import question
 

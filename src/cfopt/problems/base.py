@@ -6,7 +6,6 @@ import math
 import time
 from abc import ABC, abstractmethod
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
@@ -21,40 +20,10 @@ from cfopt.errors import InputError, SolverError
 from cfopt.problems.conditions import Conditions
 from cfopt.problems.decision_space import DecisionSpace
 from cfopt.problems.sense import Sense
+from cfopt.problems.solved import NO_OTHER, ROUNDING, TIME_IS_UP, Solved, same_decision
 
 if TYPE_CHECKING:
     from cfopt.problems.foil import Foil
-
-#: How far a decision may break a constraint, and an integer column miss an integer, as a fraction
-#: of its size (at least of 1).
-FEASIBILITY_TOLERANCE = 1e-6
-#: How exactly prices are known at best, as a fraction of the largest of them.
-ROUNDING = 1e-12
-#: Why rows fail that are asked for after the deadline.
-TIME_IS_UP = "time is up"
-#: Why there is no second-best decision.
-NO_OTHER = "there is no other decision"
-
-
-@dataclass(frozen=True)
-class Solved:
-    """Best decisions, and how good they are known to be.
-
-    Arguments:
-        decisions: `(B, m)`; NaN in rows without one.
-        failures: why a row has none.
-        shortfall: the most by which the value of each may fall short of the best, `(B,)`; None
-            where all are proven optima.
-    """
-
-    decisions: Tensor
-    failures: dict[int, str]
-    shortfall: Tensor | None = None
-
-
-def same_decision(left: Tensor, right: Tensor) -> Tensor:
-    """Whether decisions agree up to the solvers' tolerance: `(B, m), (B, m) -> (B,)`."""
-    return ((left - right).abs() <= FEASIBILITY_TOLERANCE * right.abs().clamp(min=1)).all(1)
 
 
 class Problem(DecisionSpace, ABC):

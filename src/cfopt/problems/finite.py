@@ -11,15 +11,10 @@ from cfopt import registry
 from cfopt._typing import Array, Indices
 from cfopt.errors import InputError
 from cfopt.problems.arrays import as_array
-from cfopt.problems.base import (
-    FEASIBILITY_TOLERANCE,
-    NO_OTHER,
-    ROUNDING,
-    Problem,
-    Solved,
-)
+from cfopt.problems.base import Problem
 from cfopt.problems.conditions import Conditions
 from cfopt.problems.sense import Sense
+from cfopt.problems.solved import FEASIBILITY_TOLERANCE, NO_OTHER, ROUNDING, Solved
 
 #: How many scores are held in memory at once (of 8 bytes).
 _SCORES_AT_ONCE = 4_000_000

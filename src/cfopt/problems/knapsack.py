@@ -9,12 +9,13 @@ from torch import Tensor
 from cfopt import registry
 from cfopt._typing import Array
 from cfopt.errors import InputError
-from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved
+from cfopt.problems.base import Problem
 from cfopt.problems.conditions import Conditions
 from cfopt.problems.finite import Finite
 from cfopt.problems.milp import MILP
 from cfopt.problems.scene import Items
 from cfopt.problems.sense import Sense
+from cfopt.problems.solved import FEASIBILITY_TOLERANCE, Solved
 
 #: Up to this many feasible sets, scoring them all beats a MIP solve a row.
 _LISTED_SETS = 100_000

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from cfopt._typing import Array
 from cfopt.errors import InputError
 from cfopt.problems.arrays import as_array
-from cfopt.problems.base import FEASIBILITY_TOLERANCE
 from cfopt.problems.conditions import Conditions
+from cfopt.problems.solved import FEASIBILITY_TOLERANCE
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,13 @@ from cfopt import registry
 from cfopt._typing import Array, Indices
 from cfopt.errors import InputError, SolverError
 from cfopt.problems.arrays import as_array
-from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem
+from cfopt.problems.base import Problem
 from cfopt.problems.conditions import Conditions
 from cfopt.problems.highs import SOLVER_TOLERANCE, HighsModel
 from cfopt.problems.linear_model import LinearModel
 from cfopt.problems.partial_costs import PartialCosts
 from cfopt.problems.sense import Sense
+from cfopt.problems.solved import FEASIBILITY_TOLERANCE
 
 Columns = Sequence[int] | Sequence[str]
 #: Predicted costs smaller than this fraction of the fixed ones drown in HiGHS's tolerances.

@@ -18,12 +18,13 @@ from cfopt._typing import Array, Indices
 from cfopt.errors import InputError
 from cfopt.problems.arcs import Arcs, End, arcs_of_matrix, walk
 from cfopt.problems.arrays import as_array
-from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem, Solved
+from cfopt.problems.base import Problem
 from cfopt.problems.conditions import Conditions
 from cfopt.problems.finite import Finite
 from cfopt.problems.network_scene import Network
 from cfopt.problems.path_program import PathProgram
 from cfopt.problems.path_solvers import Dijkstra, LevelSweep
+from cfopt.problems.solved import FEASIBILITY_TOLERANCE, Solved
 
 Node = Hashable
 #: Up to this many paths, scoring them all beats a sweep, and Dijkstra's algorithm.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cfopt._typing import Array
-from cfopt.problems.base import FEASIBILITY_TOLERANCE
+from cfopt.problems.solved import FEASIBILITY_TOLERANCE
 from cfopt.problems.solvers import USUAL_GAP, Solver, room
 
 

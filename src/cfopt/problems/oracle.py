@@ -13,8 +13,9 @@ from torch import Tensor
 
 from cfopt._typing import Array
 from cfopt.errors import InputError, SolverError
-from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem
+from cfopt.problems.base import Problem
 from cfopt.problems.sense import Sense
+from cfopt.problems.solved import FEASIBILITY_TOLERANCE
 
 Solver = Callable[[Any], Any]
 

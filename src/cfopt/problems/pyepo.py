@@ -12,11 +12,12 @@ from torch import Tensor
 
 from cfopt._typing import Array
 from cfopt.errors import InputError, SolverError
-from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem
+from cfopt.problems.base import Problem
 from cfopt.problems.or_tools import CpSat, OrTools
 from cfopt.problems.oracle import Returned, try_binary
 from cfopt.problems.partial_costs import PartialCosts
 from cfopt.problems.sense import Sense
+from cfopt.problems.solved import FEASIBILITY_TOLERANCE
 from cfopt.problems.solvers import Gurobi, Solver, Unbounded
 
 #: A shortfall below this fraction of the terms that are added up is their rounding.

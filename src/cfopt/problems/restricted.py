@@ -11,11 +11,12 @@ from torch import Tensor
 
 from cfopt._typing import Array
 from cfopt.errors import InputError, SolverError
-from cfopt.problems.base import Problem, Solved
+from cfopt.problems.base import Problem
 from cfopt.problems.conditions import Conditions
 from cfopt.problems.finite import Finite
 from cfopt.problems.foil import AllOf, Foil
 from cfopt.problems.scene import Scene
+from cfopt.problems.solved import Solved
 
 
 class Restricted(Problem):

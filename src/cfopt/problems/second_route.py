@@ -12,10 +12,10 @@ from scipy.sparse.csgraph import dijkstra
 
 from cfopt._typing import Array
 from cfopt.errors import SolverError
-from cfopt.problems.base import NO_OTHER
 from cfopt.problems.conditions import Conditions
 from cfopt.problems.map_routes import MapRoutes
 from cfopt.problems.milp import MILP
+from cfopt.problems.solved import NO_OTHER
 
 if TYPE_CHECKING:
     from cfopt.problems.terrain import TerrainShortestPath

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cfopt._typing import Array
-from cfopt.problems.base import FEASIBILITY_TOLERANCE
+from cfopt.problems.solved import FEASIBILITY_TOLERANCE
 
 #: How exactly Gurobi is asked to solve where an optimum is to be proved.
 _GUROBI = {

@@ -13,7 +13,7 @@ from torch import Tensor
 from cfopt import registry
 from cfopt._typing import Array, Indices
 from cfopt.errors import InputError, SolverError
-from cfopt.problems.base import Problem, Solved
+from cfopt.problems.base import Problem
 from cfopt.problems.cells import Cells
 from cfopt.problems.conditions import Conditions
 from cfopt.problems.land import checked_land
@@ -21,6 +21,7 @@ from cfopt.problems.lattice import Cell, cell_names
 from cfopt.problems.map_routes import MapRoutes
 from cfopt.problems.milp import MILP
 from cfopt.problems.second_route import SecondRoute
+from cfopt.problems.solved import Solved
 
 _SIDES = [(-1, 0), (0, -1), (0, 1), (1, 0)]
 _CORNERS = [(-1, -1), (-1, 1), (1, -1), (1, 1)]

@@ -9,8 +9,9 @@ from torch import Tensor
 from cfopt import registry
 from cfopt.errors import InputError
 from cfopt.names import join_words
-from cfopt.problems.base import Problem, Solved, same_decision
+from cfopt.problems.base import Problem
 from cfopt.problems.sense import Sense
+from cfopt.problems.solved import Solved, same_decision
 from cfopt.question.criterion import Contrastive
 from cfopt.question.quantifier import Quantifier
 from cfopt.question.words import RowFacts, worse_by

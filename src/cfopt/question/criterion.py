@@ -16,8 +16,9 @@ from torch import Tensor
 
 from cfopt._batch import ROWS, Batch
 from cfopt.errors import InputError
-from cfopt.problems.base import Problem, Solved, same_decision
+from cfopt.problems.base import Problem
 from cfopt.problems.foil import Foil
+from cfopt.problems.solved import Solved, same_decision
 from cfopt.question.quantifier import Quantifier
 from cfopt.question.words import Words
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from cfopt import registry
-from cfopt.problems.base import Problem, same_decision
+from cfopt.problems.base import Problem
 from cfopt.problems.sense import Sense
+from cfopt.problems.solved import same_decision
 from cfopt.question.criterion import Contrastive
 from cfopt.question.quantifier import Quantifier
 from cfopt.question.words import RowFacts, worse_by

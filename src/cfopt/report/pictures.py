@@ -27,7 +27,7 @@ from cfopt.drawing.redrawn import origin_of
 from cfopt.drawing.svg import draw, sketch
 from cfopt.errors import InputError
 from cfopt.names import join_words
-from cfopt.problems.base import same_decision
+from cfopt.problems.solved import same_decision
 from cfopt.report.images import change_uri, image_uri
 from cfopt.report.sentences import names, third_role
 from cfopt.result.explanation import Explanation

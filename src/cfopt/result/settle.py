@@ -9,7 +9,7 @@ from cfopt.engine.progress import Points
 from cfopt.engine.task import Task
 from cfopt.exact.verify import recheck, ties, verify
 from cfopt.names import counted
-from cfopt.problems.base import same_decision
+from cfopt.problems.solved import same_decision
 from cfopt.question import Contrastive
 from cfopt.result.explanation import is_optimal
 from cfopt.result.outcomes import RowOutcomes

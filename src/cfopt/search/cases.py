@@ -17,7 +17,7 @@ from cfopt.engine.task import Task
 from cfopt.exact.certificate import Cut
 from cfopt.exact.relu import Division, Node, Relaxed, ReluProof, ReluTask, State, relax
 from cfopt.exact.relu.relaxation import Multipliers, combined
-from cfopt.problems.base import same_decision
+from cfopt.problems.solved import same_decision
 from cfopt.question.quantifier import Quantifier
 
 #: A decision is worth a cut if it beats the plan by more than this fraction of its terms.

@@ -18,7 +18,7 @@ from cfopt.exact.certificate import Cut
 from cfopt.exact.relu import ReluListProof, ReluProof, ReluTask
 from cfopt.exact.tree_task import trees_of
 from cfopt.exact.verify import verify
-from cfopt.problems.base import same_decision
+from cfopt.problems.solved import same_decision
 from cfopt.question.quantifier import Quantifier
 from cfopt.search.base import Search, check_whole
 from cfopt.search.by_cells import proved_by_cells

@@ -16,7 +16,7 @@ from cfopt.exact.affine_proof import CutProof
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.certificate import Cut, cut_directions
 from cfopt.exact.geometry import HalfSpaces, Leaf, Master, Nearest
-from cfopt.problems.base import FEASIBILITY_TOLERANCE
+from cfopt.problems.solved import FEASIBILITY_TOLERANCE
 from cfopt.question.quantifier import Quantifier
 
 #: By what fraction of its terms a cut may be broken where decisions are known to some tolerance

@@ -19,7 +19,7 @@ from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.certificate import Cut
 from cfopt.exact.worst_case import WorstCases
 from cfopt.names import counted
-from cfopt.problems.base import Solved, same_decision
+from cfopt.problems.solved import Solved, same_decision
 from cfopt.question.quantifier import Quantifier
 from cfopt.search.base import Search, check_whole
 from cfopt.search.cuts import EASE, CutRow

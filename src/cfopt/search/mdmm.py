@@ -17,7 +17,7 @@ from cfopt.engine.progress import Moving, Points, Progress
 from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
 from cfopt.errors import InputError
-from cfopt.problems.base import TIME_IS_UP
+from cfopt.problems.solved import TIME_IS_UP
 from cfopt.search.base import Search, needs_gradient
 from cfopt.search.incumbents import Incumbents
 from cfopt.search.projection import project

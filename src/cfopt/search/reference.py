@@ -12,7 +12,7 @@ from cfopt._batch import where_rows
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
 from cfopt.exact.verify import verify
-from cfopt.problems.base import Solved
+from cfopt.problems.solved import Solved
 from cfopt.search.base import Search
 
 #: How often the way from a reference to the factual context is halved.

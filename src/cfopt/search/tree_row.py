@@ -15,7 +15,7 @@ from cfopt.engine.progress import Points
 from cfopt.exact.certificate import Certificate
 from cfopt.exact.tree_proof import Branch, TreeProof
 from cfopt.exact.tree_task import TreeTask
-from cfopt.problems.base import same_decision
+from cfopt.problems.solved import same_decision
 from cfopt.question.quantifier import Quantifier
 from cfopt.search.tree_branched import Branched
 from cfopt.search.tree_judge import CellJudge

@@ -18,7 +18,7 @@ from cfopt.exact.decision_table import DecisionTable
 from cfopt.exact.rivals import Rivals
 from cfopt.exact.wish_task import WishProof, WishTask
 from cfopt.exact.worst_case import WorstCases
-from cfopt.problems.base import Solved
+from cfopt.problems.solved import Solved
 from cfopt.search.base import Search, check_whole
 from cfopt.search.cuts import EASE, CutRow
 from cfopt.search.cutting_plane import CuttingPlane

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from cfopt._typing import Array
 from cfopt.errors import InputError
-from cfopt.problems.base import FEASIBILITY_TOLERANCE, Problem
+from cfopt.problems.base import Problem
+from cfopt.problems.solved import FEASIBILITY_TOLERANCE
 
 
 class InexactOracle(Problem):

@@ -22,7 +22,7 @@ from cfopt.exact.relu.relaxation import (
     lower_lines,
     tightened,
 )
-from cfopt.problems.base import FEASIBILITY_TOLERANCE
+from cfopt.problems.solved import FEASIBILITY_TOLERANCE
 from cfopt.question.quantifier import Quantifier
 
 #: How many entries a layer may have: networks are held as dense matrices.

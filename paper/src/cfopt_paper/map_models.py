@@ -31,7 +31,7 @@ LATENTS, ALPHA = 64, 2.0
 #: Maps a second in the training of compact models, and of the paper's.
 _SPEED = {False: 350.0, True: 100.0}
 _CNN_EPOCHS = 20
-#: Where other models are compact, the paper's architecture, which takes about five times as long
+#: Where other models are compact, the paper's architecture, which takes several times as long
 #: for a map, is trained for this fraction of their epochs.
 _LARGE_EPOCHS = 0.5
 _VAES: dict[str, type[nn.Module]] = {

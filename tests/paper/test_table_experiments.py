@@ -261,7 +261,7 @@ def test_experiments_share_their_jobs_and_each_has_a_name_of_its_own(study: Stud
 
 
 def test_departures_stand_beside_the_figures_and_the_paper(tmp_path: Path) -> None:
-    study = Study(tmp_path / "study", replace(TINY, table_tasks=3, table_steps=40))
+    study = Study(tmp_path / "study", replace(TINY, table_tasks=3, table_seeds=2, table_steps=40))
     experiment = Departures()
     for job in in_order(experiment.jobs(study)):
         study.do(job)
@@ -276,6 +276,9 @@ def test_departures_stand_beside_the_figures_and_the_paper(tmp_path: Path) -> No
             axis=None
         )
         assert np.allclose(of["mean as for the figures"], drawn["steps"].mean())
+        ends = of.set_index("departure").loc[AS_DRAWN, ["lowest seed", "highest seed"]]
+        assert sorted(ends) == sorted(drawn.groupby("seed")["steps"].mean())
+    assert set(rows["seed"]) == {0, 1}
     at = steps.set_index(["kind", "criterion"])["paper"]
     assert set(at["grid", "absolute"]) == {290.8}
     assert set(at["knapsack", "epsilon"]) == {184.9}

@@ -18,9 +18,10 @@ from cfopt_paper.experiment import Experiment
 from cfopt_paper.job import Job
 from cfopt_paper.paper import paper_values
 from cfopt_paper.study import Study
-from cfopt_paper.summary import summarise
+from cfopt_paper.summary import SEEDS, between_seeds, summarise
 from cfopt_paper.table_models import TrainTable, base_model
 from cfopt_paper.table_runs import CRITERIA, TableRun
+from cfopt_paper.table_sweeps import seeded
 
 AS_DRAWN = "as for the figures"
 _TITLES = {"grid": "5x5 grid, 10 features", "knapsack": "16 items, 5 features"}
@@ -102,19 +103,21 @@ class Departures(Experiment):
     values = ("steps", "valid", "squared distance", "solves")
 
     def jobs(self, study: Study) -> Sequence[Job]:
-        """Three criteria for each departure of each problem."""
-        return [run for _, _, run in _runs()]
+        """Three criteria and some seeds for each departure of each problem."""
+        return [run for _, run in _runs(study)]
 
     def rows(self, study: Study) -> pd.DataFrame:
         """One row for each task, with what departs."""
         return pd.concat(
-            [study.table(run).assign(departure=departure.name) for _, departure, run in _runs()],
+            [study.table(run).assign(departure=one.name) for one, run in _runs(study)],
             ignore_index=True,
         )
 
     def summary(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Means under the text's setting beside those of the figures' and the paper's values."""
-        means = summarise(rows, self.keys, self.values)
+        means = summarise(rows, self.keys, self.values).merge(
+            between_seeds(rows, self.keys, self.values), on=[*self.keys, "measure"]
+        )
         drawn = means[means["departure"] == AS_DRAWN]
         beside = drawn[["kind", "criterion", "measure", "mean"]].rename(
             columns={"mean": "mean as for the figures"}
@@ -132,7 +135,7 @@ class Departures(Experiment):
         return pd.DataFrame([*whole.to_dict(orient="records"), *_described(LISTS)])
 
     def draw(self, study: Study, rows: pd.DataFrame, summary: pd.DataFrame) -> dict[str, Figure]:
-        """A dot for each mean, a line for the paper's value."""
+        """A dot for each mean, with its interval and its seeds; a line for the paper's value."""
         figure, axes = panels(2, self.title, width=5.4, height=3.9)
         for one, (kind, known) in zip(axes, DEPARTURES.items(), strict=True):
             of = summary[(summary["kind"] == kind) & (summary["measure"] == "steps")]
@@ -151,12 +154,13 @@ def _described(departures: dict[str, tuple[Departure, ...]]) -> list[dict[str, s
     ]
 
 
-def _runs() -> list[tuple[str, Departure, TableRun]]:
+def _runs(study: Study) -> list[tuple[Departure, TableRun]]:
     return [
-        (kind, departure, departure.run(base_model(kind), criterion))
+        (departure, departure.run(model, criterion))
         for kind, known in DEPARTURES.items()
         for departure in known
         for criterion in CRITERIA
+        for model in seeded(base_model(kind), study)
     ]
 
 
@@ -168,19 +172,21 @@ def _paper(kind: str, criterion: str) -> float:
 
 
 def _dots(axes: Axes, means: pd.DataFrame, names: list[str]) -> None:
-    """Means with their intervals, a line of them for each departure."""
+    """Means with their intervals and, pale, their seeds; a line of them for each departure."""
     for k, (criterion, colour) in enumerate(zip(CRITERIA, COLOURS, strict=False)):
         of = means[means["criterion"] == criterion].set_index("departure").loc[names]
         # A little apart, so that intervals do not cover one another.
         places = np.arange(len(names)) + 0.16 * (k - 1)
         reach = np.nan_to_num([of["mean"] - of["low"], of["high"] - of["mean"]])
+        low, high = (of[name] for name in SEEDS)
+        axes.hlines(places, low, high, color=colour, alpha=0.25, linewidth=6)
         axes.errorbar(
             of["mean"], places, xerr=reach, color=colour, fmt="o", markersize=5, label=criterion
         )
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlim(left=0)
-    axes.set_xlabel("mean iterations, with the 95% interval", fontsize=9, color=INK)
+    axes.set_xlabel("mean iterations, 95% interval; pale: from seed to seed", fontsize=9, color=INK)
     handles, labels = axes.get_legend_handles_labels()
     handles.append(Line2D([], [], color=QUIET, linestyle=DASHED))
     axes.legend(

@@ -29,7 +29,7 @@ from cfopt.search.trust_region import LatentSequential
 from cfopt.storage import weights
 
 #: Of the maps: one that models and settings never saw.
-SEED = 47
+SEED = 71
 #: How many maps are explained at once and kept in one file.
 _AT_ONCE = 8
 #: Samples of a prior, and real maps that they are compared with.
@@ -129,6 +129,7 @@ def models_alone() -> list[dict[str, Any]]:
         ("VAE, alpha = 2", models.cost_aware_vae),
         ("sharp VAE", models.sharp),
         ("sharp VAE, prior", models.prior),
+        ("judge, another sharp VAE", models.judge),
     ):
         generator = torch.Generator().manual_seed(0)
         with torch.no_grad():
@@ -157,8 +158,11 @@ def _measures(
 ) -> dict[str, Any]:
     ok = found.valid
     x, before = found.x[ok], x0[ok]
-    predictor, judge = models.pipeline.predictor, models.cost_aware_vae
-    error = 100 * metrics.decision_focused_error(x, models.pipeline, judge)
+    predictor = models.pipeline.predictor
+    error, blurred = (
+        100 * metrics.decision_focused_error(x, models.pipeline, judge)
+        for judge in (models.judge, models.cost_aware_vae)
+    )
     slope, bend = metrics.sharpness(x, before)
     features = (metrics.predictor_features(predictor, part) for part in (x, others))
     return {
@@ -171,6 +175,7 @@ def _measures(
         "Frechet distance": metrics.frechet_distance(*features),
         "decision-focused error, median %": float(error.median()),
         "mean %": float(error.mean()),
+        "the same under the alpha = 2 VAE, median %": float(blurred.median()),
         "two-sample AUC": metrics.two_sample_auc(x, others),
         "moved by model, %": 100 * float(found.moved.nanmean()),
         "passes a task": float(found.passes.double().mean()),

@@ -32,7 +32,7 @@ TITLES = {
     "map searches": "Maps: 40 absolute tasks, alpha = 2, beta = 10: the default search beside MDMM",
     "map plausibility": "Maps: naive and plausible explanations, judged with the alpha = 2 VAE",
     "map realism": "Maps that no setting was chosen on: naive, plausible in several ways, edits; "
-    "decision-focused errors under the alpha = 2 VAE, which took no part in the search",
+    "decision-focused errors under a sharp VAE of other maps, which took no part in the search",
     "map models": "Maps: generative models alone, samples and reconstructions of 1,000 maps",
     "map pixels": "Maps: explained pixel by pixel, without a generative model: beside MDMM",
     "map reconstruction": "Maps: 1,000 test maps after reconstruction",

@@ -32,6 +32,7 @@ def test_the_shipped_files_fit_into_12_megabytes() -> None:
         terrain.SHARP,
         terrain.ELLIPTICAL,
         terrain.FLOW,
+        terrain.JUDGE,
     }
 
 
@@ -42,10 +43,9 @@ def test_what_is_loaded_fits_together(models: cfopt.TerrainModels) -> None:
     fresh = Terrain().generate(40, seed=TEST_SEED)
     assert torch.equal(models.maps, fresh.contexts())
     assert torch.equal(models.costs, fresh.costs)
-    for model in (models.cost_aware_vae, models.plain_vae, models.sharp, models.prior):
-        assert model.latent_dim == (
-            64 if model in (models.cost_aware_vae, models.plain_vae) else 288
-        )
+    paper = (models.cost_aware_vae, models.plain_vae)
+    for model in (*paper, models.sharp, models.prior, models.judge):
+        assert model.latent_dim == (64 if model in paper else 288)
         assert not model.training
         assert model.decode(model.encode(models.maps)).shape == models.maps.shape
 
@@ -106,14 +106,14 @@ def test_a_map_is_explained_plausibly(models: cfopt.TerrainModels) -> None:
     assert naive.valid.all()
     assert naive.distance.max() < e.distance.min()
     judged = [
-        metrics.decision_focused_error(x.x, models.pipeline, models.cost_aware_vae).mean()
+        metrics.decision_focused_error(x.x, models.pipeline, models.judge).mean()
         for x in (e, naive)
     ]
-    assert judged[0] < judged[1]
+    assert judged[0] < judged[1] / 5
 
 
 @torch.no_grad()
-def test_the_sharp_vae_keeps_maps_and_paths_better_than_the_others(
+def test_the_sharp_vaes_keep_maps_and_paths_better_than_the_others(
     models: cfopt.TerrainModels,
 ) -> None:
     x, pipeline = models.maps, models.pipeline
@@ -123,6 +123,7 @@ def test_the_sharp_vae_keeps_maps_and_paths_better_than_the_others(
             lambda model: metrics.decision_focused_error(x, pipeline, model).mean(),
         ):
             assert measure(models.sharp) < 0.5 * measure(other)
+            assert measure(models.judge) < 0.5 * measure(other)
     remade = models.sharp(x)
     assert 0.9 < metrics.sharpness(remade, x)[0] < 1.1
     assert metrics.sharpness(models.cost_aware_vae(x), x)[0] < 0.9

@@ -141,10 +141,10 @@ def _comparison(
             lines.append(f"{name}: nothing valid was found.")
             continue
         x = e.x[e.valid]
-        error = metrics.decision_focused_error(x, models.pipeline, models.plain_vae)
+        error = metrics.decision_focused_error(x, models.pipeline, models.judge)
         lines.append(
             f"{name}: {int(e.valid.sum())} of {len(e)} valid, median distance "
-            f"{e.distance[e.valid].median():.3g}; after reconstruction by the plain VAE its path "
+            f"{e.distance[e.valid].median():.3g}; redrawn by a model that took no part, its path "
             f"is {100 * error.median():.1f}% off the best (median)."
         )
     return "\n".join(lines) + "\n"

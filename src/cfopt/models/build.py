@@ -21,7 +21,17 @@ from cfopt.generative import (
 )
 from cfopt.models import terrain
 from cfopt.models.card import measure, write_card
-from cfopt.models.plans import FLOW, LAYERS, PRIOR_SEEDS, SHARP, WIDTH
+from cfopt.models.plans import (
+    FLOW,
+    JUDGE,
+    JUDGE_HELD_OUT,
+    JUDGE_MAPS,
+    JUDGE_WIDTH,
+    LAYERS,
+    PRIOR_SEEDS,
+    SHARP,
+    WIDTH,
+)
 from cfopt.pipeline.images import as_floats
 from cfopt.predictors import MSE, CompactCNN, Loss, SPOPlus, fit
 from cfopt.storage.files import check_room
@@ -29,7 +39,7 @@ from cfopt.storage.weights import save_module
 
 
 def build(folder: Path, scratch: Path, maps: int, epochs: int, console: Console) -> None:
-    """Train what is missing in a folder: the predictor, a VAE for each alpha, the sharp ones.
+    """Train what is missing in a folder: the predictor, a VAE for each alpha, sharp ones, a judge.
 
     Arguments:
         folder: where weights and model card go.
@@ -65,7 +75,11 @@ def build(folder: Path, scratch: Path, maps: int, epochs: int, console: Console)
             )
         save_module(vae, folder / name, torch.float16)
         checkpoint.unlink()
-    for name, make in ((terrain.SHARP, _sharp), (terrain.FLOW, _flow)):
+    for name, make in (
+        (terrain.SHARP, _sharp),
+        (terrain.FLOW, _flow),
+        (terrain.JUDGE, _judge),
+    ):
         if not (folder / name).exists():
             checkpoint = scratch / f"{name}.checkpoint"
             made = make(folder, training, validation, checkpoint, console)
@@ -94,6 +108,21 @@ def _sharp(
             on_progress=bar,
         )
     return vae.calibrate(validation.contexts())
+
+
+def _judge(
+    folder: Path, training: Maps, validation: Maps, checkpoint: Path, console: Console
+) -> nn.Module:
+    """A sharp VAE that shares neither maps nor costs with the one that explains."""
+    maps, held_out = (
+        Terrain().generate(len(part.images), seed=seed)
+        for part, seed in ((training, JUDGE_MAPS), (validation, JUDGE_HELD_OUT))
+    )
+    torch.manual_seed(JUDGE.seed)
+    vae = TexturedVAE(width=JUDGE_WIDTH)
+    with ProgressBar("judge", JUDGE.epochs, console) as bar:
+        train(vae, maps.images, held_out.images, JUDGE, checkpoint=checkpoint, on_progress=bar)
+    return vae.calibrate(held_out.contexts())
 
 
 def _flow(

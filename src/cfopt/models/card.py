@@ -19,6 +19,7 @@ from cfopt.models import plans
 from cfopt.models.terrain import (
     ELLIPTICAL,
     FLOW,
+    JUDGE,
     PREDICTOR,
     SHARP,
     TEST_SEED,
@@ -65,8 +66,8 @@ def measure(folder: Path) -> tuple[Quality, list[Reconstruction]]:
     maps = Terrain().generate(_MAPS, seed=TEST_SEED)
     quality = assess(models.pipeline, maps.images, maps.costs)
     simple = cast(FlowPrior, models.generative.model)
-    others = (models.plain_vae, models.cost_aware_vae, models.sharp, simple, models.prior)
-    return quality, [_reconstruct(models, maps, model) for model in others]
+    paper, sharp = (models.plain_vae, models.cost_aware_vae), (models.sharp, simple, models.prior)
+    return quality, [_reconstruct(models, maps, model) for model in (*paper, *sharp, models.judge)]
 
 
 @torch.no_grad()
@@ -105,7 +106,7 @@ def write_card(
 ) -> None:
     """Write the model card beside the weights."""
     quality, found = measured
-    names = (PREDICTOR, *VAES.values(), SHARP, ELLIPTICAL, FLOW)
+    names = (PREDICTOR, *VAES.values(), SHARP, ELLIPTICAL, FLOW, JUDGE)
     filled = (
         (Path(__file__).parent / "card.md")
         .read_text(encoding="utf-8")
@@ -127,6 +128,9 @@ def write_card(
             masses=[one.mass.summary() for one in found],
             sharp=plans.SHARP,
             flow=plans.FLOW,
+            judge=plans.JUDGE,
+            judge_maps=plans.JUDGE_MAPS,
+            judge_width=plans.JUDGE_WIDTH,
             seeds=(plans.PRIOR_SEEDS[0], plans.PRIOR_SEEDS[-1]),
         )
     )

@@ -1,8 +1,12 @@
-"""How the sharp VAE and the prior of its codes are trained."""
+"""How the sharp VAE, the prior of its codes and the judge of explanations are trained."""
 
 from cfopt.generative import Training
 
 SHARP = Training(alpha=2.0, epochs=14, learning_rate=3e-3, batch_size=32)
+#: The judge has other maps, another seed and another width than the model that it judges, and knows
+#: nothing of costs.
+JUDGE = Training(epochs=14, learning_rate=3e-3, batch_size=32, seed=1)
+JUDGE_MAPS, JUDGE_HELD_OUT, JUDGE_WIDTH = 200, 201, 32
 FLOW = Training(epochs=15, learning_rate=2e-3, batch_size=128, warm_up=0)
 #: Couplings of a level of the prior, and the width of their networks.
 LAYERS, WIDTH = 6, 48

@@ -26,6 +26,8 @@ VAES = {0.0: "vae-alpha-0.safetensors", 2.0: "vae-alpha-2.safetensors"}
 #: The files of the sharp VAE, and of two priors of its codes: the one that explanations move, and
 #: the one whose samples look like maps.
 SHARP, ELLIPTICAL, FLOW = "sharp.safetensors", "elliptical.safetensors", "flow.safetensors"
+#: The file of the sharp VAE of other maps, by which explanations are judged.
+JUDGE = "judge.safetensors"
 #: Of the maps that the models were trained, stopped and tested with.
 TRAINING_SEED, VALIDATION_SEED, TEST_SEED = 0, 1, 2
 
@@ -39,6 +41,8 @@ class TerrainModels:
         generative: the sharp VAE with an elliptical prior, anchored: for plausible explanations.
         prior: the sharp VAE with a flow as its prior, whose samples look like maps.
         sharp: the sharp VAE alone.
+        judge: another sharp VAE, of other maps, which knows nothing of costs: what is left of an
+            explanation when it redraws the map is not peculiar to the model that explained.
         cost_aware_vae: the paper's VAE with 64 codes, alpha = 2.
         plain_vae: the same, which knows nothing of costs, alpha = 0.
         maps: images that none of these has seen, `(N, 3, 96, 96)` in [0, 1].
@@ -49,6 +53,7 @@ class TerrainModels:
     generative: Anchored
     prior: FlowPrior
     sharp: TexturedVAE
+    judge: TexturedVAE
     cost_aware_vae: VAE
     plain_vae: VAE
     maps: Tensor
@@ -60,9 +65,9 @@ def load_predictor(folder: Path = FOLDER) -> nn.Module:
     return load_module(folder / PREDICTOR, {"CompactCNN": CompactCNN})
 
 
-def load_sharp(folder: Path = FOLDER) -> TexturedVAE:
-    """The shipped sharp VAE."""
-    return cast(TexturedVAE, load_module(folder / SHARP, {"TexturedVAE": TexturedVAE}))
+def load_sharp(folder: Path = FOLDER, name: str = SHARP) -> TexturedVAE:
+    """The shipped sharp VAE, or, by its file's name, the one that judges."""
+    return cast(TexturedVAE, load_module(folder / name, {"TexturedVAE": TexturedVAE}))
 
 
 def load_terrain(maps: int = 300, folder: Path = FOLDER) -> TerrainModels:
@@ -79,6 +84,7 @@ def load_terrain(maps: int = 300, folder: Path = FOLDER) -> TerrainModels:
         generative=Anchored(FlowPrior(sharp, simple)).eval(),
         prior=FlowPrior(sharp, flow).eval(),
         sharp=sharp,
+        judge=load_sharp(folder, JUDGE),
         cost_aware_vae=cast(VAE, aware),
         plain_vae=cast(VAE, plain),
         maps=tests.contexts(),

@@ -35,7 +35,7 @@ class BroadCodes(Search):
 
     search: Search
     directions: int = 128
-    stray: float = 4.0
+    stray: float = 0.25
 
     def __post_init__(self) -> None:
         check_whole(self, directions=1)

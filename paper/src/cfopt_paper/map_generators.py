@@ -11,7 +11,7 @@ from cfopt_paper.charts import DEFAULT, MDMM, Sweep, panels
 from cfopt_paper.experiment import Experiment
 from cfopt_paper.job import Job
 from cfopt_paper.map_boxes import ADVANTAGE, advantage
-from cfopt_paper.map_runs import map_runs, naive_runs
+from cfopt_paper.map_runs import SHARPLY_JUDGED, map_runs, naive_runs
 from cfopt_paper.scale import DECISIVE_BETAS
 from cfopt_paper.study import Study
 
@@ -20,6 +20,7 @@ NAIVE = "naive"
 _MEASURES = {
     "squared distance": "squared distance",
     "decision-focused error, %": "decision-focused error, %",
+    SHARPLY_JUDGED: "the same under the sharp judge, %",
     "reconstruction error": "squared reconstruction error",
 }
 
@@ -28,8 +29,9 @@ class Generators(Experiment):
     """Explanations with the paper's kind of VAE and with the shipped model, beside naive ones.
 
     The shipped model is sharp and anchored, and has an elliptical prior of its codes. The search is
-    the default one; the VAE has alpha = 0, and errors are those of the VAE with alpha = 2, which
-    takes no part. The shipped model knows generated maps only.
+    the default one; the VAE has alpha = 0, and errors are those of the VAE with alpha = 2 and, on
+    generated maps, of the shipped sharp judge: neither takes part. The first is blurred, as the
+    paper's is. The shipped models know generated maps only.
     """
 
     name = "maps-generators"
@@ -65,10 +67,12 @@ class Generators(Experiment):
         return pd.concat([super().summary(rows), pd.DataFrame(areas)], ignore_index=True)
 
     def draw(self, study: Study, rows: pd.DataFrame, summary: pd.DataFrame) -> dict[str, Figure]:
-        """Distance and both errors against beta; naive ones as a level."""
-        figure, axes = panels(3, self.title, width=3.9)
-        for one, (measure, label) in zip(axes, _MEASURES.items(), strict=True):
-            of = summary[summary["measure"] == measure]
+        """Distance and errors against beta, as far as there are any; naive ones as a level."""
+        curves = {measure: summary[summary["measure"] == measure] for measure in _MEASURES}
+        known = {measure: of for measure, of in curves.items() if of["mean"].notna().any()}
+        figure, axes = panels(len(known), self.title, width=3.9)
+        for one, (measure, of) in zip(axes, known.items(), strict=True):
+            label = _MEASURES[measure]
             sweep = Sweep(one, DECISIVE_BETAS, "weight of the sphere beta", label)
             for generator, colour in GENERATORS.items():
                 curve = of[of["generator"] == generator]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ import cfopt
 from cfopt.engine.progress import Progress
 from cfopt.engine.task import Task
 from cfopt.errors import InputError
-from cfopt.generative import PCA, Anchored
+from cfopt.generative import PCA, Anchored, Elliptical, FlowPrior, GenerativeModel
 from cfopt.problems import GridShortestPath
 from cfopt.search import MDMM, Search
 from cfopt.search.fallback import Fallback
@@ -30,6 +31,11 @@ class Blur(nn.Module):
 
     def decode(self, z: Tensor) -> Tensor:
         return z.view(-1, 2, 3, 3).repeat_interleave(2, 2).repeat_interleave(2, 3)
+
+
+def _with_prior(model: Blur) -> FlowPrior:
+    """Its codes, standardised."""
+    return FlowPrior(model, Elliptical(18).standardise(normal(200, 18, seed=6).float()))
 
 
 class TestAnchored(GenerativeContract):
@@ -55,6 +61,33 @@ def test_at_the_code_of_a_context_it_is_that_context_to_the_last_bit() -> None:
     decoded = model.decode(model.encode(x))
     assert (decoded - x).abs().max() > 0.5
     assert torch.equal(model.anchor(x, decoded).restore(decoded), x)
+
+
+class BoundedBlur(Blur):
+    """The same of pixels from 0 to 1."""
+
+    value_range = (0.0, 1.0)
+
+
+@pytest.mark.parametrize("wrap", [lambda model: model, _with_prior], ids=["alone", "with a prior"])
+def test_details_make_no_pixel_that_an_image_cannot_have(
+    wrap: Callable[[BoundedBlur], GenerativeModel],
+) -> None:
+    x = normal(4, 2, 6, 6, seed=5).sigmoid()
+    x[0, 0, 0, 0] = 1.005  # such as a resampled image has
+    model = Anchored(wrap(BoundedBlur()), tau=10.0)
+    d0 = BoundedBlur().decode(BoundedBlur().encode(x))
+    brighter = d0 + 0.5 * (1 - d0)
+    anchor = model.anchor(x, d0)
+    free = replace(anchor, limits=None).restore(brighter)
+    assert free.max() > 1.1  # without limits, details are added to what is bright already
+    assert torch.equal(anchor.restore(d0), x)
+    held = anchor.restore(brighter)
+    assert held.min() >= 0
+    assert held.max() == 1.005
+    inside = (free >= 0) & (free <= 1)
+    assert torch.equal(held[inside], free[inside])
+    assert not inside.all()
 
 
 def test_images_follow_the_formula_and_distant_pixels_keep_their_details() -> None:

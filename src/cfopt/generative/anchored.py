@@ -17,6 +17,7 @@ from cfopt.generative.protocol import (
     broad_directions,
     check_attributes,
     shown,
+    value_range,
 )
 
 
@@ -30,7 +31,9 @@ class Anchored(nn.Module):
     where m is the squared change `(decode(z) - d0)^2`: for images summed over channels and averaged
     over the pixels nearby, for other contexts that of each feature. So x(z0) is x0 itself, and what
     a code leaves as it was keeps the details that the model alone would lose; where it changes
-    something, w vanishes, and the model's own picture is seen.
+    something, w vanishes, and the model's own picture is seen. Details may add up to a value that
+    no context can have, such as a colour brighter than white; where the model declares its
+    `value_range`, x(z) is held to it.
 
     Arguments:
         model: any generative model.
@@ -62,6 +65,7 @@ class Anchored(nn.Module):
         shape = getattr(model, "context_shape", None)
         if shape is not None:
             self.context_shape = tuple(shape)
+        self.value_range: tuple[float, float] | None = value_range(model)
 
     @property
     def usual_errors(self) -> Tensor | None:
@@ -92,7 +96,7 @@ class Anchored(nn.Module):
     def anchor(self, x0: Tensor, decoded: Tensor) -> Anchor:
         """What is kept of factual contexts, given what the model makes of them, `(B, ...)` each."""
         scale: Tensor = self.get_buffer("scale").to(decoded)
-        return Anchor(x0, decoded, self.tau, self.reach, scale)
+        return Anchor(x0, decoded, self.tau, self.reach, scale, self.value_range)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +107,7 @@ class Anchor(Batch):
         origin: the factual contexts, x0, `(B, ...)`.
         decoded: what the model makes of them, d0, `(B, ...)`.
         tau, reach, scale: as in `Anchored`.
+        limits: the least and the greatest value of a context, if there are any.
     """
 
     origin: Tensor = field(metadata=ROWS)
@@ -110,6 +115,7 @@ class Anchor(Batch):
     tau: float
     reach: int
     scale: Tensor
+    limits: tuple[float, float] | None = None
 
     def lost(self, decoded: Tensor) -> Tensor:
         """The fraction 1 - w of the details that is not put back: `(B, ...)`, 1 channel of images.
@@ -128,7 +134,12 @@ class Anchor(Batch):
         """Decoded contexts with the details that belong to them: `(B, ...) -> (B, ...)`."""
         # Written so that d0 becomes x0 to the last bit.
         details = self.origin - self.decoded
-        return self.origin + (decoded - self.decoded) - self.lost(decoded) * details
+        x = self.origin + (decoded - self.decoded) - self.lost(decoded) * details
+        if self.limits is None:
+            return x
+        least, most = self.limits
+        # x0 stays what it is, also where it is beyond a limit by a little.
+        return x.clamp(self.origin.clamp(max=least), self.origin.clamp(min=most))
 
 
 def _averages(side: int, reach: int, like: Tensor) -> Tensor:

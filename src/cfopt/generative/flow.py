@@ -15,7 +15,13 @@ from cfopt.errors import InputError
 from cfopt.generative.coded_module import CodedModule
 from cfopt.generative.elliptical import Elliptical
 from cfopt.generative.flow_level import Level, doubled, halved
-from cfopt.generative.protocol import GenerativeModel, ambiguity, check_attributes, shown
+from cfopt.generative.protocol import (
+    GenerativeModel,
+    ambiguity,
+    check_attributes,
+    shown,
+    value_range,
+)
 
 
 @registry.generative_models.register
@@ -176,6 +182,7 @@ class FlowPrior(nn.Module):
         shape = getattr(model, "context_shape", None)
         if shape is not None:
             self.context_shape = tuple(shape)
+        self.value_range: tuple[float, float] | None = value_range(model)
 
     @property
     def usual_errors(self) -> Tensor | None:

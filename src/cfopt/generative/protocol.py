@@ -27,6 +27,8 @@ class GenerativeModel(Protocol):
     unit of squared contexts: see `TexturedVAE.ambiguity`. Plausible answers then avoid it.
     Where both share most of their work, `shown(z)` returns what `decode` and `ambiguity` do.
 
+    One of images may declare the least and the greatest value of a pixel, `value_range`.
+
     One with long codes may name the directions in which contexts vary most,
     `broad_directions(count) -> (latent_dim, count)` with orthonormal columns: see `Elliptical`.
     Searches then move codes in these first.
@@ -62,6 +64,12 @@ def broad_directions(model: GenerativeModel, count: int) -> Tensor | None:
     """The directions of codes in which contexts vary most: `(n, count)`; None if it names none."""
     asked: Callable[[int], Tensor | None] | None = getattr(model, "broad_directions", None)
     return None if asked is None else asked(count)
+
+
+def value_range(model: GenerativeModel) -> tuple[float, float] | None:
+    """The least and the greatest value of a model's contexts; None if it declares none."""
+    declared: tuple[float, float] | None = getattr(model, "value_range", None)
+    return declared
 
 
 def check_attributes(model: object) -> GenerativeModel:

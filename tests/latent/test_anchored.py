@@ -90,6 +90,14 @@ def test_details_make_no_pixel_that_an_image_cannot_have(
     assert not inside.all()
 
 
+@pytest.mark.parametrize("declared", [(1.0, 0.0), (0.0,), 1.0, "ab", (0.0, float("nan"))])
+def test_a_value_range_that_is_none_is_refused(declared: object) -> None:
+    model = Blur()
+    model.value_range = declared
+    with pytest.raises(InputError, match=r"^Blur\.value_range needs to be two numbers"):
+        Anchored(model)
+
+
 def test_images_follow_the_formula_and_distant_pixels_keep_their_details() -> None:
     x, model = normal(2, 2, 6, 6, seed=3), Anchored(Blur(), tau=0.3, reach=1)
     z0 = model.encode(x)

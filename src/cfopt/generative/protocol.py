@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from numbers import Integral
 from typing import Protocol, cast, runtime_checkable
@@ -68,8 +69,19 @@ def broad_directions(model: GenerativeModel, count: int) -> Tensor | None:
 
 def value_range(model: GenerativeModel) -> tuple[float, float] | None:
     """The least and the greatest value of a model's contexts; None if it declares none."""
-    declared: tuple[float, float] | None = getattr(model, "value_range", None)
-    return declared
+    declared = getattr(model, "value_range", None)
+    if declared is None:
+        return None
+    try:
+        least, most = map(float, declared)
+    except (TypeError, ValueError):
+        least = most = math.nan
+    if not least < most:
+        raise InputError(
+            f"{type(model).__name__}.value_range needs to be two numbers, the lesser one first, "
+            f"such as (0.0, 1.0); got {declared!r}."
+        )
+    return least, most
 
 
 def check_attributes(model: object) -> GenerativeModel:

@@ -28,7 +28,7 @@ from cfopt_paper.map_models import TrainCNN, TrainVAE, map_data, map_pipeline
 from cfopt_paper.map_pictures import Pictured
 from cfopt_paper.map_runs import MapRun, map_runs, map_tasks
 from cfopt_paper.paper import paper_values
-from cfopt_paper.scale import PAPER, QUICK
+from cfopt_paper.scale import PAPER, QUICK, STANDARD
 from cfopt_paper.study import Study
 from cfopt_paper.summary import summarise
 from cfopt_paper.table_sweeps import RATIO
@@ -120,7 +120,7 @@ def test_map_tasks_ask_for_feasible_paths_other_than_the_own(quick_study: Study)
 
 def test_a_map_run_is_what_a_direct_call_finds(quick_study: Study) -> None:
     run = MapRun("default", alpha=0.0, beta=0.0, count=QUICK.map_tasks)
-    assert run in map_runs(quick_study, "default", alpha=0.0, beta=0.0)
+    assert run in map_runs(QUICK.map_tasks, "default", alpha=0.0, beta=0.0)
     rows = quick_study.table(run)
     tasks, pipeline = map_tasks(quick_study), map_pipeline(quick_study)
     e = cfopt.explain(
@@ -138,6 +138,29 @@ def test_a_map_run_is_what_a_direct_call_finds(quick_study: Study) -> None:
     found = rows["decision-focused error, %"][rows["valid"]]
     assert found.tolist() == pytest.approx(error.tolist(), abs=0.1)
     assert rows["loss"][~rows["valid"]].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("maps-alpha-loss", STANDARD.map_tasks),
+        ("maps-beta-decision", STANDARD.map_tasks),
+        ("maps-boxes", STANDARD.map_tasks),
+        ("maps-generators", STANDARD.map_tasks),
+        ("maps-beta-loss", STANDARD.other_map_tasks),
+        ("maps-latents", STANDARD.other_map_tasks),
+    ],
+)
+def test_all_points_of_an_experiment_have_the_same_tasks(
+    name: str, count: int, tmp_path: Path
+) -> None:
+    tasks: dict[MapRun, list[int]] = {}
+    for job in EXPERIMENTS[name].jobs(Study(tmp_path, STANDARD)):
+        if isinstance(job, MapRun):
+            point = replace(job, first=0, count=0)
+            tasks.setdefault(point, []).extend(range(job.first, job.first + job.count))
+    assert tasks
+    assert all(of == list(range(count)) for of in tasks.values())
 
 
 def test_naive_explanations_stay_images(quick_study: Study) -> None:

@@ -109,7 +109,7 @@ class AlphaLoss(Experiment):
             run
             for search in SEARCH_COLOURS
             for alpha in study.scale.alphas
-            for run in map_runs(study, search, alpha=alpha)
+            for run in map_runs(study.scale.map_tasks, search, alpha=alpha)
         ]
 
     def draw(self, study: Study, rows: pd.DataFrame, summary: pd.DataFrame) -> dict[str, Figure]:

@@ -39,7 +39,7 @@ class _AgainstBeta(Experiment):
             run
             for search in SEARCH_COLOURS
             for beta in study.scale.betas
-            for run in map_runs(study, search, alpha=0.0, beta=beta)
+            for run in map_runs(study.scale.map_tasks, search, alpha=0.0, beta=beta)
         ]
 
     def draw(self, study: Study, rows: pd.DataFrame, summary: pd.DataFrame) -> dict[str, Figure]:
@@ -88,13 +88,14 @@ class BetaLoss(Experiment):
 
     def jobs(self, study: Study) -> Sequence[Job]:
         """Both searches with both penalties; without a weight they are the same."""
+        tasks = study.scale.other_map_tasks
         return [
             run
             for search in SEARCH_COLOURS
             for penalty in ("sphere", "log-likelihood")
             for beta in study.scale.betas
             if beta > 0 or penalty == "sphere"
-            for run in map_runs(study, search, plausibility=penalty, beta=beta)
+            for run in map_runs(tasks, search, plausibility=penalty, beta=beta)
         ]
 
     def draw(self, study: Study, rows: pd.DataFrame, summary: pd.DataFrame) -> dict[str, Figure]:

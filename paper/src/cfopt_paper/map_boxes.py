@@ -86,7 +86,8 @@ class Boxes(Experiment):
 
     def jobs(self, study: Study) -> Sequence[Job]:
         """Naive search among pixels, both searches among codes."""
-        plausible = [r for kind in ("MDMM", "default") for r in map_runs(study, kind, alpha=0.0)]
+        tasks = study.scale.map_tasks
+        plausible = [r for kind in ("MDMM", "default") for r in map_runs(tasks, kind, alpha=0.0)]
         return [*naive_runs(study), *plausible]
 
     def summary(self, rows: pd.DataFrame) -> pd.DataFrame:

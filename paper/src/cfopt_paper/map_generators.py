@@ -11,10 +11,11 @@ from cfopt_paper.charts import DEFAULT, MDMM, Sweep, panels
 from cfopt_paper.experiment import Experiment
 from cfopt_paper.job import Job
 from cfopt_paper.map_boxes import ADVANTAGE, advantage
-from cfopt_paper.map_runs import SHARPLY_JUDGED, map_runs, naive_runs
-from cfopt_paper.scale import DECISIVE_BETAS
+from cfopt_paper.map_runs import BETA, SHARPLY_JUDGED, map_runs, naive_runs
 from cfopt_paper.study import Study
 
+#: Without the sphere, and with the paper's weight of it.
+_BETAS = (0.0, BETA)
 GENERATORS = {"VAE": MDMM, "shipped": DEFAULT}
 NAIVE = "naive"
 _MEASURES = {
@@ -41,12 +42,13 @@ class Generators(Experiment):
 
     def jobs(self, study: Study) -> Sequence[Job]:
         """Naive search among pixels, and the default search with each model and beta."""
+        tasks = study.scale.map_tasks
         known = [name for name in GENERATORS if name == "VAE" or study.data is None]
         plausible = [
             run
             for generator in known
-            for beta in DECISIVE_BETAS
-            for run in map_runs(study, "default", alpha=0.0, beta=beta, generator=generator)
+            for beta in _BETAS
+            for run in map_runs(tasks, "default", alpha=0.0, beta=beta, generator=generator)
         ]
         return [*naive_runs(study), *plausible]
 
@@ -73,7 +75,7 @@ class Generators(Experiment):
         figure, axes = panels(len(known), self.title, width=3.9)
         for one, (measure, of) in zip(axes, known.items(), strict=True):
             label = _MEASURES[measure]
-            sweep = Sweep(one, DECISIVE_BETAS, "weight of the sphere beta", label)
+            sweep = Sweep(one, _BETAS, "weight of the sphere beta", label)
             for generator, colour in GENERATORS.items():
                 curve = of[of["generator"] == generator]
                 sweep.curve(

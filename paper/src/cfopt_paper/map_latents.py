@@ -34,7 +34,7 @@ class Latents(Experiment):
             run
             for search in ("MDMM", "default")
             for latents in sizes
-            for run in map_runs(study, search, latents=latents)
+            for run in map_runs(study.scale.other_map_tasks, search, latents=latents)
         ]
         return [*rebuilt, *runs]
 

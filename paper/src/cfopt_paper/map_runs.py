@@ -15,7 +15,6 @@ from cfopt import metrics
 from cfopt.question.plausibility import mean_norm
 from cfopt_paper.job import Job, Report
 from cfopt_paper.map_models import ALPHA, LATENTS, TrainVAE, map_data, map_pipeline
-from cfopt_paper.scale import DECISIVE_ALPHAS, DECISIVE_BETAS
 from cfopt_paper.study import Study
 
 #: The weight of the sphere in the paper's experiments.
@@ -103,14 +102,6 @@ class MapRun(Job):
         how = f"{self.plausibility}-{self.beta:g}-{self.search}"
         return f"map-{model}-{how}-tasks-{self.first}-{self.first + self.count}".lower()
 
-    @property
-    def is_decisive(self) -> bool:
-        """Whether a claim rests on this point that a small sample leaves open."""
-        against_alpha = self.beta == BETA and self.alpha in DECISIVE_ALPHAS
-        against_beta = self.alpha == 0 and self.beta in DECISIVE_BETAS
-        usual = self.latents == LATENTS and self.plausibility == "sphere"
-        return usual and (against_alpha or against_beta)
-
     def needs(self) -> tuple[Job, ...]:
         """The VAE of the search, and the one that judges."""
         own = (TrainVAE(self.alpha, self.latents),) if self.generator == "VAE" else ()
@@ -181,11 +172,15 @@ class NaiveRun(Job):
         return pd.DataFrame({"search": "naive", **table})
 
 
-def map_runs(study: Study, search: str, **settings: Any) -> list[MapRun]:
-    """The tasks of one point, a few at a time; the arguments are those of `MapRun`."""
+def map_runs(tasks: int, search: str, **settings: Any) -> list[MapRun]:
+    """One point, a few tasks at a time.
+
+    Arguments:
+        tasks: how many, the same for all points that are compared with each other.
+        search, settings: the arguments of `MapRun`.
+    """
     point = MapRun(search, **settings)
-    total = study.scale.map_tasks if point.is_decisive else study.scale.other_map_tasks
-    return [replace(point, first=first, count=count) for first, count in _slices(total)]
+    return [replace(point, first=first, count=count) for first, count in _slices(tasks)]
 
 
 def naive_runs(study: Study) -> list[NaiveRun]:

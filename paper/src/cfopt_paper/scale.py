@@ -7,10 +7,6 @@ from dataclasses import dataclass, replace
 from cfopt.errors import InputError
 from cfopt.names import nearest
 
-#: Where claims about maps rest on small differences: with beta = 10, and with alpha = 0.
-DECISIVE_ALPHAS = (0.0, 0.5, 2.0)
-DECISIVE_BETAS = (0.0, 10.0)
-
 
 @dataclass(frozen=True)
 class Scale:
@@ -23,9 +19,9 @@ class Scale:
         training_maps, validation_maps, test_maps: the numbers of maps.
         epochs: the most epochs of every VAE that is trained.
         alphas, betas, latents: the weights and code sizes that are compared.
-        map_tasks: the number of explanations at the points on which claims rest that a small
-            sample leaves open: `DECISIVE_ALPHAS` and `DECISIVE_BETAS`.
-        other_map_tasks: the number of explanations at the other points.
+        map_tasks: the number of explanations at each point of the experiments on maps whose claims
+            rest on small differences.
+        other_map_tasks: the same of the other experiments on maps.
         map_steps: the most steps K of MDMM on maps.
         gallery: the number of maps that a gallery shows.
         gallery_epsilons: the epsilons of the galleries.

@@ -97,6 +97,88 @@ def test_no_smaller_set_of_values_seen_is_enough_behind_an_affine_predictor() ->
             )
 
 
+@pytest.mark.parametrize("kind", ["absolute", "relative", "epsilon", "far epsilon"])
+def test_what_is_proved_about_fewer_edits_holds_for_every_set_of_edits(kind: str) -> None:
+    torch.manual_seed(3)
+    problem = GridShortestPath(3, 3)
+    pipeline = cfopt.Pipeline(nn.Linear(5, problem.num_costs).double(), problem)
+    x, known = normal(12, 5, seed=4), 0.7 * normal(40, 5, seed=5)
+    wanted = problem.solve(normal(12, problem.num_costs, seed=6))
+    asked = {
+        "absolute": cfopt.Absolute(wanted),
+        "relative": cfopt.Relative(wanted),
+        "epsilon": cfopt.Epsilon(0.8),
+        "far epsilon": cfopt.Epsilon(1.4),
+    }[kind]
+    e = cfopt.explain(x, pipeline, asked, search=Edits(kinds=2), reference=known)
+    values = Vocabulary.of_values(known, torch.arange(5).numpy(), 2).contexts
+    proved = {"fewest": 0, "none": 0}
+    for row in range(12):
+        choices = itertools.product(*([(x[row, j], *values[:, j]) for j in range(5)]))
+        every = torch.tensor([[float(v) for v in one] for one in choices], dtype=torch.float64)
+        costs = pipeline.predict(every).detach()
+        v = (costs * problem.solve(costs)).sum(1)
+        mine = (costs * wanted[row]).sum(1)
+        ok = {
+            "absolute": mine <= v + 1e-9,
+            "relative": mine <= (costs * e.factual[row]).sum(1),
+            "epsilon": v + 0.8 * v.abs() <= (costs * e.factual[row]).sum(1),
+            "far epsilon": v + 1.4 * v.abs() <= (costs * e.factual[row]).sum(1),
+        }[kind]
+        edits = (every != x[row]).sum(1)
+        fewest = int(edits[ok].min()) if ok.any() else None
+        if "which is proved" in e.message[row]:
+            assert fewest is None
+            proved["none"] += 1
+        elif "; no fewer are enough" in e.method[row]:
+            assert int((e.x[row] != x[row]).sum()) == fewest
+            proved["fewest"] += 1
+        elif "; at least " in e.method[row]:
+            assert fewest is not None
+            assert int(e.method[row].split("at least ")[1].split()[0]) <= fewest
+    assert proved["fewest"] >= 9
+
+
+def test_that_no_edits_are_enough_is_proved_and_true() -> None:
+    torch.manual_seed(3)
+    problem = GridShortestPath(3, 3)
+    pipeline = cfopt.Pipeline(nn.Linear(4, problem.num_costs).double(), problem)
+    x, known = normal(12, 4, seed=4), 0.4 * normal(40, 4, seed=5)
+    wanted = cfopt.Relative(problem.solve(normal(12, problem.num_costs, seed=6)))
+    values = Vocabulary.of_values(known, torch.arange(4).numpy(), 2).contexts
+    refused = []
+    for most in (1, 4):
+        features = cfopt.Features([*"abcd"], max_changes=most)
+        e = cfopt.explain(
+            x, pipeline, wanted, search=Edits(kinds=2), reference=known, features=features
+        )
+        for row in range(12):
+            choices = itertools.product(*([(x[row, j], *values[:, j]) for j in range(4)]))
+            every = torch.tensor([[float(v) for v in one] for one in choices], dtype=torch.float64)
+            costs = pipeline.predict(every).detach()
+            better = (costs * (e.alternative[row] - e.factual[row])).sum(1) <= 0
+            enough = bool((better & ((every != x[row]).sum(1) <= most)).any())
+            assert bool(e.valid[row]) == enough
+            assert ("which is proved" in e.message[row]) == (not enough)
+        refused.append(int((~e.valid).sum()))
+    assert refused[0] > refused[1] > 0
+
+
+def test_nothing_is_proved_of_edits_behind_a_network_or_with_blended_borders(
+    maps: tuple[cfopt.Pipeline, Tensor],
+) -> None:
+    pipeline, x = maps
+    declared = cfopt.Pipeline(cfopt.Affine(Brightness()), pipeline.problem)
+    wanted = cfopt.Relative(pipeline.decide(x[6:10]))
+    for one, search, says in (
+        (pipeline, Edits(blend=0), False),
+        (declared, Edits(blend=2), False),
+        (declared, Edits(blend=0), True),
+    ):
+        e = cfopt.explain(x[:4], one, wanted, search=search, reference=x[10:])
+        assert any(";" in words for words in e.method) == says
+
+
 def test_columns_that_must_not_change_are_left_alone() -> None:
     torch.manual_seed(3)
     problem = GridShortestPath(3, 3)

@@ -80,20 +80,6 @@ class ExactTask(Inequalities):
         """Whether decisions are known without error: binary or listed ones are."""
         return self.rules.problem.ranks_decisions
 
-    def weights(self, row: int, quantifier: Quantifier, decisions: Array) -> Array:
-        """By how much of each price an inequality can be about: `(K, m) -> (K C, m)`.
-
-        What verification grants is a fraction of the terms that it compares. Where every decision
-        counts these are those of the best one, which is not known here: then the largest entry of
-        any decision stands for each of its own.
-        """
-        if quantifier is Quantifier.GIVEN:
-            return np.abs(self.directions(row, quantifier, decisions))
-        sizes = np.abs(decisions)
-        if quantifier is Quantifier.EVERY:
-            sizes = np.full_like(sizes, self.largest_entry(row, decisions))
-        return self.largest_terms(row, quantifier, sizes)
-
     def system(self, row: int) -> System:
         """What a row's change may be."""
         if self._box is None or self._sums is None:

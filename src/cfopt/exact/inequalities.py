@@ -91,6 +91,20 @@ class Inequalities:
         given = self.rules.passed_over
         return given[row] if given else np.empty((0, self._factual.shape[1]))
 
+    def weights(self, row: int, quantifier: Quantifier, decisions: Array) -> Array:
+        """By how much of each price an inequality can be about: `(K, m) -> (K C, m)`.
+
+        What verification grants is a fraction of the terms that it compares. Where every decision
+        counts these are those of the best one, which is not known here: then the largest entry of
+        any decision stands for each of its own.
+        """
+        if quantifier is Quantifier.GIVEN:
+            return np.abs(self.directions(row, quantifier, decisions))
+        sizes = np.abs(decisions)
+        if quantifier is Quantifier.EVERY:
+            sizes = np.full_like(sizes, self.largest_entry(row, decisions))
+        return self.largest_terms(row, quantifier, sizes)
+
     def largest_terms(self, row: int, quantifier: Quantifier, sizes: Array) -> Array:
         """The same for entries of some sizes, whatever their signs: `(K, m) -> (K C, m)`."""
         multiples = np.abs(self.multiples(quantifier))

@@ -24,7 +24,7 @@ class Cover(NamedTuple):
 
 
 def cheapest_cover(
-    price: Array, place: Indices, effect: Array, limit: Array, most: int | None = None
+    price: Array, place: Indices, effect: Array, limit: Array, most: int
 ) -> Cover | None:
     """Few and cheap edits, at most one at each place, whose effects reach every limit.
 
@@ -49,7 +49,7 @@ def cheapest_cover(
     size = max(float(unmet.sum()), 1e-300)
     per_edit, places = (effect[:, useful] / size).T, place[useful]
     beam: list[tuple[Array, tuple[int, ...]]] = [(limit / size, ())]
-    for _ in range(min(_DEEPEST, most or _DEEPEST)):
+    for _ in range(min(_DEEPEST, most)):
         grown: dict[frozenset[int], tuple[float, Array, tuple[int, ...]]] = {}
         for room, chosen in beam:
             left = np.maximum(per_edit - room, 0.0).sum(axis=1)

@@ -32,6 +32,11 @@ class Places(ABC):
             edits: no two of the same place.
         """
 
+    @property
+    @abstractmethod
+    def are_apart(self) -> bool:
+        """Whether no two edits change the same entry."""
+
     @abstractmethod
     def entries(self, place: int) -> Tensor:
         """The entries of a flat context that an edit changes, as a mask, `(p,)`."""
@@ -88,6 +93,11 @@ class CellPlaces(Places):
         weights = weights / total
         return (1 - weights.sum(0)) * x + (weights[:, None] * parts[kinds].to(x)).sum(0)
 
+    @property
+    def are_apart(self) -> bool:
+        """Borders that fade into what is there overlap."""
+        return self.blend == 0
+
     def entries(self, place: int) -> Tensor:
         """Every pixel that is not left as it is."""
         return (self._masks[place] > 0).expand(self.shape).flatten()
@@ -112,6 +122,11 @@ class ColumnPlaces(Places):
             mask = self.entries(place)
             edited[mask] = parts[kind].flatten()[mask].to(x)
         return edited.view_as(x)
+
+    @property
+    def are_apart(self) -> bool:
+        """Every column has one place."""
+        return True
 
     def entries(self, place: int) -> Tensor:
         """The columns of the place."""

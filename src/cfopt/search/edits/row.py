@@ -9,8 +9,11 @@ from torch import Tensor
 from cfopt._typing import Array, Indices
 from cfopt.engine.rules import Rules
 from cfopt.engine.task import Evaluation, Task
+from cfopt.exact.affine import is_affine
+from cfopt.exact.inequalities import Inequalities
 from cfopt.exact.verify import verify
 from cfopt.search.edits.cover import Cover, cheapest_cover
+from cfopt.search.edits.fewest import fewest
 from cfopt.search.edits.places import Edit, Places
 from cfopt.search.incumbents import Incumbents
 
@@ -42,6 +45,8 @@ class EditedRow:
         self.edits: list[Edit] = []
         self.rounds = self.solves = self.passes = 0
         self._nearest = nearest
+        #: How many edits are needed at the least, as far as that is proved; inf if none do.
+        self.fewest = 0.0
 
     def run(self, attempts: int) -> None:
         """Choose, predict, correct; then take back what is not needed."""
@@ -51,6 +56,9 @@ class EditedRow:
             return
         base, inside = _host(here.prices[0]), _INSIDE
         rivals = [here.rival[0]]
+        self._bound(base, rivals)
+        if self.fewest > self._most:
+            return
         unit = float(self.task.rules.compared(here.prices, here.rival)[0])
         for _ in range(attempts):
             if self.task.late:
@@ -63,11 +71,46 @@ class EditedRow:
             seen = self._look(edits)
             if bool(seen.holds[0]) and self._verified(edits):
                 self._keep(edits)
+                self._bound(_host(here.prices[0]), rivals)
                 return
             # Effects did not quite add up: let the sum agree with what was seen, and aim deeper.
             base = _host(seen.prices[0]) - self._effect[cover.chosen].sum(axis=0)
             inside = 2 * inside
             rivals.append(seen.rival[0])
+
+    def proved(self) -> str:
+        """What is known about answers with fewer edits, after a semicolon, or ""."""
+        if self.fewest == len(self.edits):
+            return "; no fewer are enough"
+        return f"; at least {self.fewest:g} are needed" if self.fewest > 1 else ""
+
+    def why_not(self) -> str:
+        """Why there is no answer."""
+        if self.fewest == np.inf:
+            return "no edits of these kinds are enough, which is proved"
+        if self.fewest > self._most:
+            return f"at least {self.fewest:g} edits are needed, which is proved"
+        return "no edits that were tried are enough"
+
+    @property
+    def _most(self) -> int:
+        """How many edits there may be."""
+        domain, places = self.task.space.domain, len(self._places.names)
+        most = None if domain is None else domain.limits.max_changes
+        return places if most is None else most
+
+    def _bound(self, prices: Array, rivals: list[Tensor]) -> None:
+        """Prove how many edits are needed, where effects are known to add up.
+
+        Arguments:
+            prices: without edits, `(m,)`.
+            rivals: decisions that were met.
+        """
+        rules, task = self.task.rules, self.task
+        exact = rules.problem.tolerance == 0 and task.variation is None and rules.wish is None
+        if exact and self._places.are_apart and is_affine(task.predictor):
+            met = np.stack([_host(rival) for rival in rivals])
+            self.fewest = fewest(Inequalities(rules), prices, self._effect, self._place, met)
 
     def _candidates(self, here: Evaluation) -> None:
         """Every single edit that is allowed and changes something, with its effect on prices."""
@@ -129,10 +172,8 @@ class EditedRow:
         return found
 
     def _cover(self, normals: Array, limits: Array) -> Cover | None:
-        domain = self.task.space.domain
-        most = None if domain is None else domain.limits.max_changes
         effect = normals @ self._effect.T
-        return cheapest_cover(self._price, self._place, effect, limits, most)
+        return cheapest_cover(self._price, self._place, effect, limits, self._most)
 
     def _cuts(self, base: Array, rivals: list[Tensor]) -> tuple[Array, Array]:
         """`<base + effects, d> <= 0` for each decision, as normals `(C, m)` and limits `(C,)`."""

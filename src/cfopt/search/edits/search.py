@@ -34,7 +34,11 @@ class Edits(Search):
     costs is predicted; a best-first search then chooses few edits that together let the
     criterion hold, if effects add up, against the decisions that the solver calls for. What it
     chooses is predicted as a whole, and it learns by how much the sum was wrong. At last,
-    edits that are not needed are taken back. Nothing is proved.
+    edits that are not needed are taken back.
+
+    That no answer is nearer is not proved. How many edits are needed at the least is, where effects
+    add up: behind an affine predictor, of columns, or of cells with `blend=0`. `Explanation.method`
+    says so, or the message where no edits of these kinds are enough.
 
     Arguments:
         vocabulary: what can be put in place; by default it is made of `explain(reference=...)`.
@@ -90,7 +94,9 @@ class Edits(Search):
             alone = EditedRow(task[torch.tensor([row])], places, parts.contexts, self.nearest)
             if not task.late:
                 alone.run(self.attempts)
-            words = f"edits: {self._words(places, parts, alone)}" if alone.edits else "edits"
+            words = "edits"
+            if alone.edits:
+                words += f": {self._words(places, parts, alone)}{alone.proved()}"
             best = alone.best
             finished = Points(
                 rows=torch.tensor([row]),
@@ -99,7 +105,7 @@ class Edits(Search):
                 steps=torch.tensor([alone.rounds]),
                 solves=torch.tensor([alone.solves]),
                 passes=torch.tensor([alone.passes]),
-                notes=("" if best.found[0] else "no edits that were tried are enough",),
+                notes=("" if best.found[0] else alone.why_not(),),
                 methods=(words,),
             )
             yield Progress(row + 1, len(task) - row - 1, len(task), finished)

@@ -9,7 +9,8 @@ from tests.pipelines import normal
 from torch import Tensor
 
 import cfopt
-from cfopt.generative import PCA, Elliptical, FlowPrior, GenerativeModel
+from cfopt.generative import PCA, Anchored, Elliptical, FlowPrior, GenerativeModel
+from cfopt.problems import GridShortestPath
 from cfopt.storage.weights import load_module, save_module
 from cfopt.testing import GenerativeContract
 
@@ -111,3 +112,39 @@ def test_what_it_cannot_standardise_is_said() -> None:
     flat[:, 5] = flat[:, 0] + flat[:, 1]
     with pytest.raises(cfopt.InputError, match="vary in all 6 directions"):
         Elliptical(6).standardise(flat)
+
+
+def test_the_density_is_that_of_the_code_times_how_much_volumes_grow() -> None:
+    model = Elliptical(6).double().standardise(known())
+    x = known(5) + 0.1
+    jacobian = torch.stack(
+        [torch.autograd.functional.jacobian(model.encode, one[None])[0, :, 0] for one in x]
+    )
+    normal_density = torch.distributions.Normal(0.0, 1.0).log_prob(model.encode(x)).sum(1)
+    expected = normal_density + torch.linalg.slogdet(jacobian).logabsdet
+    assert torch.allclose(model.log_density(x), expected)
+
+
+@pytest.mark.parametrize("anchored", [False, True])
+def test_how_usual_contexts_are_to_a_density_is_no_rounding_of_their_reconstruction(
+    anchored: bool,
+) -> None:
+    density = Elliptical(6).double().standardise(known()).eval()
+    x0 = known(40)
+    x0[0] = x0[0] + 200.0
+    problem = GridShortestPath(3, 3)
+    torch.manual_seed(0)
+    pipeline = cfopt.Pipeline(torch.nn.Linear(6, problem.num_costs).double(), problem)
+    e = cfopt.explain(
+        x0,
+        pipeline,
+        cfopt.Epsilon(0.05),
+        generative=Anchored(density) if anchored else density,
+        reference=known(),
+        search=cfopt.MDMM(max_steps=1),
+    )
+    assert e.typical is not None
+    above = density.log_density(known()) > density.log_density(x0)[:, None]
+    assert torch.allclose(e.typical.before, 100 * above.double().mean(1), atol=0.1)
+    assert "100% of them are more usual" in e.message[0]
+    assert sum("more usual" in message for message in e.message) <= 2

@@ -36,6 +36,7 @@ from cfopt.report.sentences import PLAIN, effort, names, proof, question, verdic
 from cfopt.report.tasks import task_views
 from cfopt.result.nearness import measured
 from cfopt.result.status import Status
+from cfopt.result.typical import Typical
 from cfopt.result.wording import rounded_down
 
 VOID = {"meta", "input", "br", "img", "link"}
@@ -500,6 +501,10 @@ def test_a_code_that_is_hardly_ever_made_is_unusual_however_small_the_sphere() -
         "less than 0.1% of what the generative model makes has a smaller one"
         in plausibility(tiny)[0]
     )
+    for after, ends in ((40.0, "this one, and 40% than the answer."), (math.nan, "this one.")):
+        percentiles = Typical(torch.tensor([12.5]), torch.tensor([after]))
+        said = plausibility(replace(tiny, typical=percentiles))[-1]
+        assert said == f"Of known contexts, 12.5% are more usual to the model than {ends}"
     assert rating(coded(3.87, 0.0, 0.0, 0.0)) == "unusual"
     assert rating(coded(1.0, 1.0, 1.0, 0.0)) == "typical"
     assert rating(coded(3.0, 0.0, 0.0, 0.0)) == "plausible"

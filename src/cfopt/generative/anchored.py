@@ -16,6 +16,7 @@ from cfopt.generative.protocol import (
     ambiguity,
     broad_directions,
     check_attributes,
+    log_density,
     shown,
     value_range,
 )
@@ -88,6 +89,10 @@ class Anchored(nn.Module):
     def shown(self, z: Tensor) -> tuple[Tensor, Tensor | None]:
         """`decode` and `ambiguity` in one pass."""
         return shown(self.model, z)
+
+    def log_density(self, x: Tensor) -> Tensor | None:
+        """That of the model, if it is one: `(B, ...) -> (B,)`."""
+        return log_density(self.model, x)
 
     def broad_directions(self, count: int) -> Tensor | None:
         """Those of the model's codes, if it names any: `(n, count)`, orthonormal columns."""

@@ -86,11 +86,8 @@ class Elliptical(CodedModule):
 
     def encode(self, x: Tensor) -> Tensor:
         """The code of each context: `(B, n) -> (B, n)`."""
-        self.check_contexts(x)
-        white = (x - self.mean) @ self.inverse
-        own, usual = self.norms, self._usual()
-        length = _log_norm(white)
-        return white * (usual[0] + (length - own[0]) * usual[1] / own[1] - length).exp()
+        white, growth = self._white(x)
+        return white * growth.exp()
 
     def decode(self, z: Tensor) -> Tensor:
         """The context of each code: `(B, n) -> (B, n)`."""
@@ -99,6 +96,27 @@ class Elliptical(CodedModule):
         length = _log_norm(z)
         white = z * (own[0] + (length - usual[0]) * own[1] / usual[1] - length).exp()
         return self.mean + white @ self.root
+
+    def log_density(self, x: Tensor) -> Tensor:
+        """The logarithm of the density at contexts: `(B, n) -> (B,)`.
+
+        Of directions across w, volumes grow as the norm does, along it c times as much.
+        """
+        white, growth = self._white(x)
+        own, usual = self.norms, self._usual()
+        volume = self.latent_dim * growth[:, 0] + (usual[1] / own[1]).log()
+        volume = volume + torch.linalg.slogdet(self.inverse).logabsdet
+        z = white * growth.exp()
+        density: Tensor = volume - 0.5 * (z.square() + math.log(2 * math.pi)).sum(1)
+        return density
+
+    def _white(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Whitened contexts w `(B, n)`, and `log |z| - log |w|`, `(B, 1)`."""
+        self.check_contexts(x)
+        white = (x - self.mean) @ self.inverse
+        own, usual = self.norms, self._usual()
+        length = _log_norm(white)
+        return white, usual[0] + (length - own[0]) * usual[1] / own[1] - length
 
     def _usual(self) -> Tensor:
         """Mean and standard deviation of `log |z|` for z from N(0, I)."""

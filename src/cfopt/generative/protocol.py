@@ -28,6 +28,9 @@ class GenerativeModel(Protocol):
     unit of squared contexts: see `TexturedVAE.ambiguity`. Plausible answers then avoid it.
     Where both share most of their work, `shown(z)` returns what `decode` and `ambiguity` do.
 
+    One that is a density may state its logarithm, `log_density(x) -> (B,)`: see `Flow`. How usual
+    contexts are is then read off that, since such a model reconstructs whatever it is given.
+
     One of images may declare the least and the greatest value of a pixel, `value_range`.
 
     One with long codes may name the directions in which contexts vary most,
@@ -59,6 +62,12 @@ def shown(model: GenerativeModel, z: Tensor) -> tuple[Tensor, Tensor | None]:
     """Contexts, and how undecided the model is about them: `decode` and `ambiguity` in one pass."""
     asked: Callable[[Tensor], tuple[Tensor, Tensor | None]] | None = getattr(model, "shown", None)
     return (model.decode(z), ambiguity(model, z)) if asked is None else asked(z)
+
+
+def log_density(model: GenerativeModel, x: Tensor) -> Tensor | None:
+    """The logarithm of a model's density at contexts: `(B, ...) -> (B,)`; None without one."""
+    asked: Callable[[Tensor], Tensor | None] | None = getattr(model, "log_density", None)
+    return None if asked is None else asked(x)
 
 
 def broad_directions(model: GenerativeModel, count: int) -> Tensor | None:

@@ -82,11 +82,19 @@ def plausibility(e: Explanation) -> list[str]:
             f"{_share(mass)} of what the generative model makes."
         )
     parts = [reading, f"The code of the context itself has the norm {own:.3g}."]
+    if e.typical is not None:
+        parts.append(_usual(float(e.typical.before[0]), float(e.typical.after[0])))
     if bool(e.reconstruction_moved[0]):
         parts.append(
             "The generative model alone, before any search, already changes the decision here."
         )
     return parts
+
+
+def _usual(before: float, after: float) -> str:
+    """How usual the context is to the model, and the answer, unless there is none (NaN)."""
+    said = f"Of known contexts, {before:.3g}% are more usual to the model than this one"
+    return f"{said}." if after != after else f"{said}, and {after:.3g}% than the answer."
 
 
 def _share(fraction: float) -> str:

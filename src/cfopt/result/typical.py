@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from cfopt._batch import ROWS, Batch
-from cfopt.generative.protocol import GenerativeModel, reconstruct
+from cfopt.generative.protocol import GenerativeModel, log_density, reconstruct
 from cfopt.question.local_outlier import Surroundings
 from cfopt.result.explanation import Explanation
 
@@ -17,7 +17,7 @@ from cfopt.result.explanation import Explanation
 UNLIKE = 99.5
 #: So few known contexts say nothing about what is usual.
 _FEWEST = 20
-#: Contexts that are reconstructed at once.
+#: Contexts that are looked at together.
 _AT_ONCE = 256
 
 
@@ -26,8 +26,8 @@ class Typical(Batch):
     """How unusual contexts are, as percentiles of those that are known, `(B,)` each.
 
     By their reconstruction errors, beside those of contexts that the generative model was not
-    trained on; or by local outlier factors, beside those of the reference. 100 means that all of
-    these are more usual.
+    trained on, or by its density, if it is one; or by local outlier factors, beside those of the
+    reference. 100 means that all of these are more usual.
 
     Arguments:
         before: the values of the factual contexts.
@@ -50,18 +50,25 @@ def with_typical(e: Explanation, model: GenerativeModel, known: Tensor | None) -
             compared with.
         known: contexts to compare with otherwise, `(N, ...)`; fewer than 20 say nothing.
     """
-    usual = _usual(model, known)
-    if usual is None:
+    own = getattr(model, "usual_errors", None)
+    measure, usual = _errors, None
+    if isinstance(own, Tensor) and bool(own.isfinite().all()):
+        usual = own.double().cpu()
+    elif known is not None and len(known) >= _FEWEST:
+        measure = _unlikeness
+        found = _by(measure, model, known)
+        usual = found[found.isfinite()].sort().values
+    if usual is None or len(usual) < _FEWEST:
         return e
-    # Rows without an answer are not reconstructed.
+    # Rows without an answer are not looked at.
     answers = e.x.clone()
     answers[~e.valid] = torch.nan
-    before, after = (_percentile(_errors(model, x), usual) for x in (e.x0, answers))
+    before, after = (_percentile(_by(measure, model, x), usual) for x in (e.x0, answers))
     return _with_words(
         e,
         Typical(before, after),
-        "; mind that the context itself is unlike those that the generative model knows: it is "
-        "reconstructed worse than {:.3g}% of them",
+        "; mind that the context itself is unlike those that the generative model knows: to it, "
+        "{:.3g}% of them are more usual",
     )
 
 
@@ -90,25 +97,29 @@ def _with_words(e: Explanation, typical: Typical, unlike: str) -> Explanation:
     return replace(e, typical=typical, message=tuple(messages))
 
 
-def _usual(model: Any, known: Tensor | None) -> Tensor | None:
-    own = getattr(model, "usual_errors", None)
-    if isinstance(own, Tensor) and bool(own.isfinite().all()):
-        return own.double().cpu()
-    if known is None or len(known) < _FEWEST:
-        return None
-    errors = _errors(model, known)
-    errors = errors[errors.isfinite()]
-    return errors.sort().values if len(errors) >= _FEWEST else None
+def _unlikeness(model: GenerativeModel, x: Tensor) -> Tensor:
+    """How surprising contexts are to a density, or else how badly they are reconstructed: `(B,)`.
+
+    An invertible model reconstructs everything: what is left is rounding, which says nothing.
+    """
+    density = log_density(model, x)
+    return _errors(model, x) if density is None else -density
+
+
+def _errors(model: GenerativeModel, x: Tensor) -> Tensor:
+    """`|x - d(e(x))|^2` of each row, `(B,)`."""
+    return (x - reconstruct(model, x)).flatten(1).double().square().sum(1)
 
 
 @torch.no_grad()
-def _errors(model: GenerativeModel, x: Tensor) -> Tensor:
-    """`|x - d(e(x))|^2` of each row, `(B,)`; NaN where x is not finite."""
+def _by(
+    measure: Callable[[GenerativeModel, Tensor], Tensor], model: GenerativeModel, x: Tensor
+) -> Tensor:
+    """What a measure says of each row, some rows at a time, `(B,)`; NaN where x is not finite."""
     found = torch.full((len(x),), torch.nan, dtype=torch.float64)
     finite = x.flatten(1).isfinite().all(1).nonzero().flatten()
     for rows in torch.split(finite, _AT_ONCE) if len(finite) else ():
-        error = (x[rows] - reconstruct(model, x[rows])).flatten(1).double().square().sum(1)
-        found[rows.cpu()] = error.cpu()
+        found[rows.cpu()] = measure(model, x[rows]).double().cpu()
     return found
 
 

@@ -42,21 +42,29 @@ def fewest(asked: Inequalities, prices: Array, effect: Array, place: Indices, me
             decisions = listed.numpy()
         directions = asked.directions(0, quantifier, decisions)
         weights = asked.weights(0, quantifier, decisions)
-        excess = prices @ directions.T - _granted(asked, prices[None], weights)[0]
-        relief = _granted(asked, effect, weights) - effect @ directions.T
+        # An effect is the difference of two prices, and as exactly known as these.
+        size = np.abs(prices).max()
+        excess = prices @ directions.T - _granted(asked, prices[None], size, weights)[0]
+        relief = _granted(asked, effect, size, weights) - effect @ directions.T
         counts = _counts(excess, relief.T, place).reshape(len(decisions), -1).max(axis=1)
         needed.append(float(counts.min() if quantifier is Quantifier.SOME else counts.max()))
     return max(needed)
 
 
-def _granted(asked: Inequalities, values: Array, weights: Array) -> Array:
-    """What verification may forgive of inequalities, for some of the prices: `(N, C)`.
+def _granted(asked: Inequalities, terms: Array, size: float, weights: Array) -> Array:
+    """What verification and rounding may forgive of inequalities: `(N, m) -> (N, C)`.
 
-    Of sums of prices, no more than the sum of what it forgives of each.
+    Of a sum of prices and effects, no more than the sum of what they forgive of each term.
+
+    Arguments:
+        asked: the criterion.
+        terms: prices, or effects on them.
+        size: the largest price.
+        weights: how much of each price inequalities can be about, `(C, m)`.
     """
-    fraction = 2 * TOLERANCE * (np.abs(values) @ weights.T)
-    largest = np.abs(values).max(axis=1, keepdims=True)
-    granted: Array = fraction + 2 * asked.rules.rounding * largest * weights.sum(axis=1)
+    largest = size + np.abs(terms).max(axis=1, keepdims=True)
+    rounding = asked.rules.rounding * largest * weights.sum(axis=1)
+    granted: Array = 2 * (TOLERANCE * (np.abs(terms) @ weights.T) + rounding)
     return granted
 
 

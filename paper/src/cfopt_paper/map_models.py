@@ -31,9 +31,6 @@ LATENTS, ALPHA = 64, 2.0
 #: Maps a second in the training of compact models, and of the paper's.
 _SPEED = {False: 350.0, True: 100.0}
 _CNN_EPOCHS = 20
-#: Where other models are compact, the paper's architecture, which takes several times as long
-#: for a map, is trained for this fraction of their epochs.
-_LARGE_EPOCHS = 0.5
 _VAES: dict[str, type[nn.Module]] = {
     "CompactVAE": CompactVAE,
     "ConvolutionalVAE": ConvolutionalVAE,
@@ -130,10 +127,7 @@ def map_pipeline(study: Study) -> cfopt.Pipeline:
 
 @dataclass(frozen=True)
 class TrainVAE(Job):
-    """A VAE, the plain one for alpha = 0; the same optimiser and epochs for every alpha.
-
-    The paper's architecture in a study of compact models has half of their epochs, and still takes
-    longer.
+    """A VAE, the plain one for alpha = 0; the same optimiser and epochs for all.
 
     Arguments:
         alpha: the weight of costs.
@@ -160,7 +154,7 @@ class TrainVAE(Job):
         scale = study.scale
         if self._shipped(study):
             return 0.1
-        return 1 + self._epochs(study) * scale.training_maps / _SPEED[self._large(study)]
+        return 1 + scale.epochs * scale.training_maps / _SPEED[self._large(study)]
 
     def run(self, study: Study, report: Report) -> pd.DataFrame:
         """Train, save the best weights, and report the losses of each epoch."""
@@ -169,7 +163,7 @@ class TrainVAE(Job):
             shipped = load_module(FOLDER / VAES[self.alpha], _VAES)
             save_module(shipped, path, torch.float16)
             return pd.DataFrame({"shipped": [True]})
-        data, epochs = map_data(study), self._epochs(study)
+        data, epochs = map_data(study), study.scale.epochs
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(study.seed)
             vae = self._new(data.training, self._large(study))
@@ -201,12 +195,6 @@ class TrainVAE(Job):
         ours = study.scale.shipped_models and study.data is None and study.seed == 0
         usual = self.latents == LATENTS and not self.as_in_the_paper
         return ours and usual and self.alpha in VAES
-
-    def _epochs(self, study: Study) -> int:
-        scale = study.scale
-        if self.as_in_the_paper and not scale.paper_models:
-            return max(1, round(_LARGE_EPOCHS * scale.epochs))
-        return scale.epochs
 
     def _large(self, study: Study) -> bool:
         return self.as_in_the_paper or study.scale.paper_models

@@ -48,6 +48,18 @@ def test_a_summary_has_student_s_interval_of_what_is_known() -> None:
     assert math.isnan(empty["mean"].item())
 
 
+@pytest.mark.parametrize("holds", [0, 3, 12])
+def test_a_share_has_wilson_s_interval_which_stays_between_0_and_1(holds: int) -> None:
+    rows = pd.DataFrame({"setting": 1, "valid": [True] * holds + [False] * (12 - holds) + [None]})
+    (found,) = summarise(rows, ["setting"], ["valid"]).to_dict(orient="records")
+    # Its ends are the chances p from which the share is just 1.96 deviations away.
+    z, share = scipy.stats.norm.ppf(0.975), holds / 12
+    ends = np.roots([12 + z**2, -(24 * share + z**2), 12 * share**2])
+    assert (found["count"], found["mean"]) == (12, share)
+    assert [found["low"], found["high"]] == pytest.approx(sorted(ends), abs=1e-12)
+    assert -1e-12 <= found["low"] < found["high"] <= 1 + 1e-12
+
+
 def test_the_area_under_the_curve_is_the_share_of_pairs_in_order() -> None:
     random = np.random.default_rng(1)
     high, low = random.integers(0, 6, 20).astype(float), random.integers(0, 5, 15).astype(float)

@@ -58,7 +58,7 @@ class Sweep:
         axes.set_xlim(-0.4, len(self.places) - 0.6)
         axes.set_xlabel(setting, fontsize=9, color=INK)
         axes.set_ylabel(measure, fontsize=9, color=INK)
-        self._curves = 0
+        self._marks: dict[str, str] = {}
 
     def curve(self, summary: pd.DataFrame, by: str, label: str, colour: str) -> None:
         """Means with their 95% band and, where there are several seeds, a line between their means.
@@ -68,12 +68,11 @@ class Sweep:
                 lowest and the highest seed if there are several.
             by: the column of the setting.
             label: the entry in the legend.
-            colour: the colour of line and band.
+            colour: the colour of line and band; curves of one colour have the same marks.
         """
         points = summary.dropna(subset=["mean"]).sort_values(by)
         x = [self.places[value] for value in points[by]]
-        mark = _MARKS[self._curves % len(_MARKS)]
-        self._curves += 1
+        mark = self._marks.setdefault(colour, _MARKS[len(self._marks) % len(_MARKS)])
         self.axes.plot(x, points["mean"], color=colour, marker=mark, markersize=4, label=label)
         self.axes.fill_between(
             x, points["low"], points["high"], color=colour, alpha=0.15, linewidth=0
@@ -90,9 +89,14 @@ class Sweep:
             x, known["value"], color=colour, linestyle=DASHED, marker=".", label=label, zorder=1
         )
 
+    def fractions(self) -> None:
+        """Show all of 0 to 1, and nothing else."""
+        self.axes.set_ylim(-0.03, 1.03)
+
     def logarithmic(self) -> None:
         """Use a logarithmic scale, with plain numbers."""
         self.axes.set_yscale("log")
+        self.axes.tick_params(axis="y", which="minor", labelsize=8, labelcolor=INK)
         for axis in (self.axes.yaxis.set_major_formatter, self.axes.yaxis.set_minor_formatter):
             axis(LogFormatter(minor_thresholds=(2, 0.5)))
 
@@ -143,6 +147,8 @@ class SearchCharts:
                 sweep.curve(of, self.by, f"{search} search", colour)
             if measure == self.measure:
                 sweep.paper(self.paper)
+            if measure == "valid":
+                sweep.fractions()
             if measure == "solves":
                 sweep.logarithmic()
             sweep.legend()

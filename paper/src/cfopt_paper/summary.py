@@ -6,16 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t
-
-from cfopt._typing import Array
+from pandas.api.types import infer_dtype
+from scipy.stats import binomtest, t
 
 #: The lowest and the highest of the means of single seeds.
 SEEDS = ("lowest seed", "highest seed")
 
 
 def summarise(rows: pd.DataFrame, keys: Sequence[str], values: Sequence[str]) -> pd.DataFrame:
-    """The mean of each value at each point, with Student's 95% interval of it.
+    """The mean of each value at each point, with a 95% interval of it.
+
+    The interval is Student's; of what is true or false, such as whether a task has an answer, it is
+    Wilson's, which stays between 0 and 1, and says something where all tasks have one.
 
     Rows without a value (NaN), such as the loss of a task without an answer, are left out of its
     mean; `count` says how many are left. Of a single row the interval is unknown (NaN).
@@ -29,7 +31,7 @@ def summarise(rows: pd.DataFrame, keys: Sequence[str], values: Sequence[str]) ->
     for point, group in rows.groupby(list(keys), sort=False, dropna=False):
         named = dict(zip(keys, point, strict=True))
         for value in values:
-            known = group[value].dropna().to_numpy(dtype=np.float64)
+            known = group[value].dropna()
             mean, low, high = _interval(known)
             found.append(
                 {
@@ -61,11 +63,15 @@ def between_seeds(rows: pd.DataFrame, keys: Sequence[str], values: Sequence[str]
     return ends.set_axis(list(SEEDS), axis=1).reset_index()
 
 
-def _interval(known: Array) -> tuple[float, float, float]:
-    if len(known) == 0:
+def _interval(known: pd.Series[float]) -> tuple[float, float, float]:
+    if known.empty:
         return (np.nan,) * 3
-    mean = float(known.mean())
-    if len(known) == 1:
+    values = known.to_numpy(dtype=np.float64)
+    mean = float(values.mean())
+    if infer_dtype(known) == "boolean":
+        share = binomtest(int(values.sum()), len(values)).proportion_ci(method="wilson")
+        return mean, float(share.low), float(share.high)
+    if len(values) == 1:
         return mean, np.nan, np.nan
-    half = float(t.ppf(0.975, len(known) - 1) * known.std(ddof=1) / np.sqrt(len(known)))
+    half = float(t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
     return mean, mean - half, mean + half

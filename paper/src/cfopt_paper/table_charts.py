@@ -55,9 +55,9 @@ class TablePanel:
         """
         self.sweep.curve(self._of(measure, point), self.by, "_", colour)
         line = self.axes.lines[-1]
-        first = self._labels.setdefault(label, line)
+        self._labels.setdefault(label, line)
         if dotted:
-            line.set(linestyle=_DOTTED, marker=first.get_marker(), markerfacecolor="white")
+            line.set(linestyle=_DOTTED, markerfacecolor="white")
 
     def paper(self, values: pd.DataFrame, colour: str = PAPER) -> None:
         """The paper's values, dashed."""
@@ -90,10 +90,6 @@ class TablePanel:
                 )
         asked = f"{point['criterion']}: " if "criterion" in point else ""
         self._labels[f"{asked}proved impossible"] = bars
-
-    def fractions(self) -> None:
-        """Show all of 0 to 1, and nothing else."""
-        self.axes.set_ylim(-0.03, 1.03)
 
     def finish(self, styles: Mapping[str, str] | None = None) -> None:
         """Write the title and the legend, with the meaning of line styles, above the chart."""

@@ -102,7 +102,7 @@ class TableExperiment(Experiment):
         ]
         _, answers, ratios, solves = charts
         answers.headline("How many tasks get an answer", "fraction of tasks")
-        answers.fractions()
+        answers.sweep.fractions()
         ratios.headline("How much farther than ours MDMM's answers are", "distance / ours")
         ratios.level(1.0)
         solves.headline("Solver calls for an explanation", "solver calls", log=True)

@@ -51,6 +51,7 @@ from benchmarks import (
     sweep,
     tasks,
     thresholds,
+    training,
 )
 from benchmarks.results import Results
 from cfopt.names import nearest
@@ -160,7 +161,7 @@ def _pixels(record: Record) -> None:
 
 def _training(record: Record) -> None:
     """The training of generative models."""
-    record("map training", maps.throughput())
+    record("map training", training.throughput())
 
 
 def _own_pipeline(record: Record) -> None:

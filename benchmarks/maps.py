@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -234,52 +230,6 @@ def reconstruction() -> list[dict[str, Any]]:
     return rows
 
 
-def throughput() -> list[dict[str, Any]]:
-    """Training on 640 maps, each model in a process of its own, for its peak of memory."""
-    rows = []
-    for name in ("CompactVAE", "ConvolutionalVAE"):
-        for alpha in (0.0, 2.0):
-            command = [sys.executable, "-m", "benchmarks.maps", name, str(alpha)]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            rows.append(json.loads(done.stdout.splitlines()[-1]))
-    return rows
-
-
-def _train(name: str, alpha: float) -> dict[str, Any]:
-    from cfopt import generative
-    from cfopt.datasets import Terrain
-
-    maps = Terrain().generate(640, seed=3).images
-    pipeline = cfopt.load_terrain(1).pipeline
-    vae = getattr(generative, name)()
-    times: list[float] = []
-    generative.train(
-        vae,
-        maps,
-        maps[:64],
-        generative.Training(alpha=alpha, epochs=2),
-        predictor=pipeline.predictor,
-        on_progress=lambda report: times.append(time.perf_counter()),
-    )
-    # Batches of the second epoch: the first one warms up.
-    batches = len(maps) // 64
-    second = times[batches + 1 : 2 * batches + 1]
-    return {
-        "model": name,
-        "alpha": alpha,
-        "parameters, million": sum(p.numel() for p in vae.parameters()) / 1e6,
-        "maps a second": 64 * (len(second) - 1) / (second[-1] - second[0]),
-        "peak memory, MB": _peak_memory(),
-    }
-
-
-def _peak_memory() -> float:
-    """The peak of this process alone; getrusage would count the parent's from before exec."""
-    status = Path("/proc/self/status").read_text().splitlines()
-    line = next(line for line in status if line.startswith("VmHWM"))
-    return int(line.split()[1]) / 1024
-
-
 def _explain(tasks: Bench, **changes: Any) -> tuple[cfopt.Explanation, float]:
     options = {
         "generative": tasks.models.cost_aware_vae,
@@ -299,7 +249,3 @@ def _clock(work: Callable[[], Any], times: int) -> float:
     for _ in range(times):
         work()
     return (time.perf_counter() - start) / times
-
-
-if __name__ == "__main__":
-    print(json.dumps(_train(sys.argv[1], float(sys.argv[2]))))

@@ -36,7 +36,8 @@ TITLES = {
     "map models": "Maps: generative models alone, samples and reconstructions of 1,000 maps",
     "map pixels": "Maps: explained pixel by pixel, without a generative model: beside MDMM",
     "map reconstruction": "Maps: 1,000 test maps after reconstruction",
-    "map training": "Maps: training of VAEs, batches of 64",
+    "map training": "Maps: training of generative models, and the most minutes that `make models` "
+    "trains each that is shipped",
     "own pipeline": "`cfopt explain` on the grid, from start to report, beside a script by hand",
     "kills": "The same, killed three times with SIGKILL while it searches, and resumed",
     "fleet throughput": "`cfopt explain` on many rows of the grid: one worker, two, and Dask",

@@ -22,12 +22,14 @@ from cfopt.generative import (
 from cfopt.models import terrain
 from cfopt.models.card import measure, write_card
 from cfopt.models.plans import (
+    EPOCHS,
     FLOW,
     JUDGE,
     JUDGE_HELD_OUT,
     JUDGE_MAPS,
     JUDGE_WIDTH,
     LAYERS,
+    MAPS,
     PRIOR_SEEDS,
     SHARP,
     WIDTH,
@@ -197,8 +199,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m cfopt.models.build", description=__doc__)
     parser.add_argument("--out", type=Path, default=terrain.FOLDER, help="folder for the weights")
     parser.add_argument("--scratch", type=Path, default=Path("build/models"), help="checkpoints")
-    parser.add_argument("--maps", type=int, default=10_000, help="maps to train on")
-    parser.add_argument("--epochs", type=int, default=30, help="epochs of each VAE, at most")
+    parser.add_argument("--maps", type=int, default=MAPS, help="maps to train on")
+    parser.add_argument("--epochs", type=int, default=EPOCHS, help="epochs of each VAE, at most")
     given = parser.parse_args()
     build(given.out, given.scratch, given.maps, given.epochs, Console())
 

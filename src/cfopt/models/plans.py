@@ -1,7 +1,9 @@
-"""How the sharp VAE, the prior of its codes and the judge of explanations are trained."""
+"""How the shipped models are trained: on how many maps, and for how long."""
 
 from cfopt.generative import Training
 
+#: Maps that a model is trained on, and the most epochs of the VAEs that are not sharp.
+MAPS, EPOCHS = 10_000, 30
 SHARP = Training(alpha=2.0, epochs=14, learning_rate=3e-3, batch_size=32)
 #: The judge has other maps, another seed and another width than the model that it judges, and knows
 #: nothing of costs.

@@ -106,6 +106,8 @@ class Results:
 
 
 def _format(value: Any) -> str:
+    if value is None or value != value:  # not measured, or NaN
+        return "-"
     if not isinstance(value, float):
         return str(value)
     return f"{value:.3g}" if abs(value) < 1e3 else f"{value:,.0f}"
@@ -128,7 +130,7 @@ def _markdown(results: dict[str, Any]) -> str:
         "times on a shared machine are noisy, ratios less.",
         "The settings of the search among codes were chosen among about 30, on other maps than",
         "those of the group searches.",
-        f"Versions: {versions}.\n",
+        f"Versions of the latest run: {versions}.\n",
         "The baseline explains one task at a time with autograd and one solve a step through a",
         "persistent, warm-started HiGHS model on one thread (`benchmarks/baseline.py`). Ratios are",
         "over tasks that end before K = 6000 steps; the others are counted apart.\n",

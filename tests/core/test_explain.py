@@ -10,12 +10,14 @@ import pandas as pd
 import pytest
 import torch
 from tests.pipelines import another, normal
+from torch import Tensor, nn
 
 import cfopt
 from cfopt import metrics
 from cfopt.errors import InputError
 from cfopt.exact import verify
 from cfopt.exact.affine import AffineMap
+from cfopt.problems import TerrainShortestPath
 
 SEARCH = cfopt.MDMM(step=0.05, max_steps=300)
 
@@ -458,3 +460,24 @@ def test_a_predictor_is_read_off_once_and_an_answer_verified_once(
     assert e.radii is not None
     # The context itself, and the answer to it.
     assert sorted(done) == ["read", "verified", "verified"]
+
+
+class CellBrightness(nn.Module):
+    """A cell of one pixel costs as much as it is bright."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 0.1 + x.mean(1).flatten(1)
+
+
+def test_a_summary_says_how_much_of_an_image_changes_rather_than_which_pixels() -> None:
+    pipeline = cfopt.Pipeline(CellBrightness(), TerrainShortestPath(5, 5))
+    x = torch.rand((1, 3, 5, 5), generator=torch.Generator().manual_seed(0))
+    e = cfopt.explain(x, pipeline, cfopt.Absolute(pipeline.decide(x)), margin=0.2)
+    change = (e.x - x).abs().amax(1)
+    share = 4 * int((change > 0.05).sum())
+    assert e.valid
+    assert 0 < share < 100
+    assert e.summary().splitlines()[-1] == (
+        f"  {share}% of the pixels change by more than 5% of a colour's range, none by more than "
+        f"{100 * float(change.max()):.3g}%"
+    )

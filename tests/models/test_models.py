@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from rich.console import Console
 from safetensors.torch import load_file, save_file
 
 import cfopt
@@ -15,6 +16,7 @@ from cfopt import metrics
 from cfopt.datasets import Terrain
 from cfopt.errors import InputError
 from cfopt.models import terrain
+from cfopt.models.build import build
 from cfopt.models.terrain import FOLDER, TEST_SEED, load_terrain
 
 
@@ -34,6 +36,25 @@ def test_the_shipped_files_fit_into_12_megabytes() -> None:
         terrain.FLOW,
         terrain.JUDGE,
     }
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:The posterior collapsed")
+def test_make_models_trains_all_that_is_loaded_and_writes_the_card(tmp_path: Path) -> None:
+    """With few maps; the flow needs more codes than these have entries."""
+    folder, scratch = tmp_path / "models", tmp_path / "scratch"
+    build(folder, scratch, maps=320, epochs=1, console=Console(quiet=True))
+    assert {path.name for path in folder.iterdir()} == {path.name for path in FOLDER.iterdir()}
+    assert not list(scratch.iterdir())
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert all(path.name in card for path in folder.glob("*.safetensors"))
+    assert "generate(320, seed=0)" in card
+    made = load_terrain(8, folder)
+    error = metrics.reconstruction_error(made.maps, made.sharp).mean()
+    plain = (made.maps - made.maps.mean((0, 2, 3), keepdim=True)).square().flatten(1).sum(1)
+    assert error < 0.5 * plain.mean()
+    e = cfopt.explain(made.maps[:1], made.pipeline, cfopt.Epsilon(0.05), generative=made.generative)
+    assert e.valid.all()
 
 
 def test_what_is_loaded_fits_together(models: cfopt.TerrainModels) -> None:

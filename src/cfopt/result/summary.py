@@ -6,6 +6,7 @@ from collections import Counter
 
 from cfopt.names import counted, join_words
 from cfopt.result.explanation import Explanation
+from cfopt.result.measures.realism import pixels_moved
 from cfopt.result.status import Status
 from cfopt.result.wording import moved_words, price_words, question, radius_words, terms
 
@@ -31,11 +32,23 @@ def _of_row(e: Explanation) -> list[str]:
     if e.steps[0] > 0:
         taken = counted(int(e.steps[0]), "step")
         lines.append(f"Distance {e.distance[0]:.3g}, in {taken}.")
+    lines += _changes(e)
+    return [*lines, *(line for k in range(1, _options(e)) for line in _of_option(e, k))]
+
+
+def _changes(e: Explanation) -> list[str]:
+    """The largest changes of a single row; of an image, how much of it changes."""
     changes = e.table()
-    lines += [f"  {moved_words(*line)}" for line in changes.head(_SHOWN).itertuples(index=False)]
+    if e.x0.ndim == 4 and len(changes):
+        moved, largest = pixels_moved(e.x, e.x0)[0], (e.x - e.x0).abs().max()
+        return [
+            f"  {100 * moved:.3g}% of the pixels change by more than 5% of a colour's range, "
+            f"none by more than {100 * largest:.3g}%"
+        ]
+    lines = [f"  {moved_words(*line)}" for line in changes.head(_SHOWN).itertuples(index=False)]
     if len(changes) > _SHOWN:
         lines.append(f"  ... and {len(changes) - _SHOWN} smaller changes")
-    return [*lines, *(line for k in range(1, _options(e)) for line in _of_option(e, k))]
+    return lines
 
 
 def _options(e: Explanation) -> int:
@@ -46,10 +59,9 @@ def _of_option(e: Explanation, k: int) -> list[str]:
     """A further option of a single row."""
     assert e.options is not None
     one = e.options[0][k]
-    changes = [moved_words(*line) for line in one.table().head(_SHOWN).itertuples(index=False)]
     return [
         f"Option {k + 1}, at distance {one.distance[0]:.3g}: {one.message[0]}.",
-        *(f"  {line}" for line in changes),
+        *_changes(one),
     ]
 
 

@@ -208,3 +208,83 @@ def test_what_is_missing_is_said(maps: tuple[cfopt.Pipeline, Tensor]) -> None:
         cfopt.explain(x[:1], pipeline, cfopt.Epsilon(0.1), search=Edits())
     with pytest.raises(InputError, match="a name for each of 2 kinds, got 1"):
         Vocabulary(torch.zeros(2, 3), ("one",))
+
+
+def test_prices_that_cancel_prove_nothing_that_rounding_refutes() -> None:
+    """Each edit alone is lost in rounding; both together are enough."""
+
+    def costs(x: Tensor) -> Tensor:
+        return torch.stack([torch.ones_like(x[:, 0]), ((x[:, 1] + x[:, 2]) + x[:, 0]) - 1e5], 1)
+
+    problem = cfopt.problems.Finite(torch.eye(2))
+    pipeline = cfopt.Pipeline(cfopt.Affine(costs), problem)
+    x = torch.tensor([[100001.0078125, 0.0, 0.0]])
+    known = torch.tensor([[100001.0078125, -0.0029, -0.0029]]).repeat(3, 1)
+    both = torch.tensor([[100001.0078125, -0.0029, -0.0029]])
+    assert costs(both)[0, 1] <= 1 < costs(x)[0, 1]
+    wanted = cfopt.Relative(torch.tensor([[0.0, 1.0]]))
+    e = cfopt.explain(x, pipeline, wanted, search=Edits(), reference=known)
+    assert "proved" not in e.message[0]
+    assert "needed" not in e.method[0]
+
+
+def test_a_declared_predictor_that_is_not_affine_is_refused() -> None:
+    def costs(x: Tensor) -> Tensor:
+        return torch.stack([0.5 + 0 * x[:, 0], 1 - x[:, 0] * x[:, 1]], 1)
+
+    pipeline = cfopt.Pipeline(cfopt.Affine(costs), cfopt.problems.Finite(torch.eye(2)))
+    x, known = torch.full((1, 2), 0.2), torch.ones((3, 2))
+    wanted = cfopt.Relative(torch.tensor([[0.0, 1.0]]))
+    with pytest.raises(InputError, match="declared to be affine"):
+        cfopt.explain(x, pipeline, wanted, search=Edits(), reference=known)
+
+
+def test_an_edit_that_is_not_needed_is_taken_back_though_it_makes_nothing_nearer() -> None:
+    """The first column alone is just enough; by the largest change the second one costs nothing."""
+    linear = nn.Linear(2, 2).double()
+    linear.weight.data.copy_(torch.tensor([[0.0, 0.0], [1.0, 1.0]]))
+    linear.bias.data.copy_(torch.tensor([1.0, 0.49999]))
+    pipeline = cfopt.Pipeline(linear, cfopt.problems.Finite(torch.eye(2)))
+    x, known = torch.tensor([[1.0, 0.5]]).double(), torch.tensor([[0.0, 0.4]]).double()
+    wanted = cfopt.Relative(torch.tensor([[0.0, 1.0]]))
+    e = cfopt.explain(x, pipeline, wanted, search=Edits(), reference=known, proximity=cfopt.LInf())
+    assert e.valid.all()
+    assert e.x.tolist() == [[0.0, 0.5]]
+    assert "and" not in e.method[0].split(";")[0]
+
+
+def test_a_known_value_that_rounding_puts_outside_of_a_bound_is_no_less_an_edit() -> None:
+    problem = cfopt.problems.Finite(torch.eye(2))
+    linear = nn.Linear(1, 2).double()
+    linear.weight.data.copy_(torch.tensor([[0.0], [1.0]]))
+    linear.bias.data.copy_(torch.tensor([0.5, 0.0]))
+    x, known = torch.ones((1, 1)).double(), torch.full((3, 1), -1e-9).double()
+    wanted = cfopt.Relative(torch.tensor([[0.0, 1.0]]))
+    e = cfopt.explain(
+        x,
+        cfopt.Pipeline(linear, problem),
+        wanted,
+        search=Edits(),
+        reference=known,
+        features=cfopt.Features(["a"], lower=0.0),
+    )
+    assert e.valid.all()
+    assert torch.equal(e.x, known[:1])
+
+
+def test_known_contexts_of_which_none_is_finite_are_refused() -> None:
+    problem = GridShortestPath(3, 3)
+    pipeline = cfopt.Pipeline(nn.Linear(4, problem.num_costs).double(), problem)
+    wanted = cfopt.Relative(problem.solve(normal(12, problem.num_costs, seed=6)))
+    known = torch.full((3, 4), torch.nan).double()
+    with pytest.raises(InputError, match="none of the known contexts is finite"):
+        cfopt.explain(normal(12, 4, seed=1), pipeline, wanted, search=Edits(), reference=known)
+
+
+def test_answers_that_have_to_stand_up_to_something_are_refused(
+    maps: tuple[cfopt.Pipeline, Tensor],
+) -> None:
+    pipeline, x = maps
+    wanted, ball = cfopt.Relative(pipeline.decide(x[6:8])), cfopt.Ball(0.05)
+    with pytest.raises(InputError, match="leave out robust"):
+        cfopt.explain(x[:2], pipeline, wanted, search=Edits(), reference=x[10:], robust=ball)

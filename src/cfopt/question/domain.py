@@ -172,12 +172,8 @@ class Domain(Batch):
     def allows(self, x: Tensor) -> Tensor:
         """Whether each context is allowed: `(B, ...) -> (B,)`."""
         host = x.flatten(1).double().cpu().numpy()
-        # What cannot change has bounds of its own, which may be outside of those of all rows.
-        lower = np.maximum(self.lower.double().cpu().numpy(), self.limits.lower)
-        upper = np.minimum(self.upper.double().cpu().numpy(), self.limits.upper)
         host = np.nan_to_num(host, nan=np.nan, posinf=np.nan, neginf=np.nan)
-        slack = _TOLERANCE * np.maximum(1.0, np.abs(host))
-        allowed = ((host >= lower - slack) & (host <= upper + slack)).all(1)
+        allowed = self.within(host).all(1)
         integer = self.limits.integer
         off = np.abs(host - host.round())[:, integer] <= _TOLERANCE
         allowed &= off.all(1)
@@ -189,6 +185,15 @@ class Domain(Batch):
         if self.counted:
             allowed &= np.array([not fault for fault in self._miscounts(x)])
         return torch.from_numpy(allowed).to(x.device)
+
+    def within(self, values: Array) -> Array:
+        """Which values of features keep their bounds, rounding apart: `(B, p) -> (B, p)`."""
+        # What cannot change has bounds of its own, which may be outside of those of all rows.
+        lower = np.maximum(self.lower.double().cpu().numpy(), self.limits.lower)
+        upper = np.minimum(self.upper.double().cpu().numpy(), self.limits.upper)
+        slack = _TOLERANCE * np.maximum(1.0, np.abs(values))
+        kept: Array = (values >= lower - slack) & (values <= upper + slack)
+        return kept
 
     def faults(self, x: Tensor) -> list[str]:
         """What is not allowed about each context, in words, or ""."""

@@ -13,7 +13,9 @@ from cfopt.question.quantifier import Quantifier
 _LISTED = 20_000
 
 
-def fewest(asked: Inequalities, prices: Array, effect: Array, place: Indices, met: Array) -> float:
+def fewest(
+    asked: Inequalities, prices: Array, effect: Array, place: Indices, met: Array, size: float
+) -> float:
     """The number of edits below which the criterion cannot hold; inf if no number is enough.
 
     With effects that add up, an inequality `<prices + sum of effects, d> <= 0` needs at least as
@@ -28,6 +30,8 @@ def fewest(asked: Inequalities, prices: Array, effect: Array, place: Indices, me
         effect: what each edit adds to them, `(E, m)`.
         place: where it is, in ascending order, `(E,)`; one edit at a place.
         met: decisions that are known to be feasible, `(K, m)`.
+        size: how large the terms are whose sums are prices: these, and so effects, which are their
+            differences, are known as exactly as rounding of such terms allows.
     """
     problem = asked.rules.problem
     needed = [0.0]
@@ -40,10 +44,10 @@ def fewest(asked: Inequalities, prices: Array, effect: Array, place: Indices, me
             if listed is None:
                 continue
             decisions = listed.numpy()
+        if not len(decisions):
+            continue
         directions = asked.directions(0, quantifier, decisions)
         weights = asked.weights(0, quantifier, decisions)
-        # An effect is the difference of two prices, and as exactly known as these.
-        size = np.abs(prices).max()
         excess = prices @ directions.T - _granted(asked, prices[None], size, weights)[0]
         relief = _granted(asked, effect, size, weights) - effect @ directions.T
         counts = _counts(excess, relief.T, place).reshape(len(decisions), -1).max(axis=1)
@@ -59,7 +63,7 @@ def _granted(asked: Inequalities, terms: Array, size: float, weights: Array) -> 
     Arguments:
         asked: the criterion.
         terms: prices, or effects on them.
-        size: the largest price.
+        size: how large the terms of a price are.
         weights: how much of each price inequalities can be about, `(C, m)`.
     """
     largest = size + np.abs(terms).max(axis=1, keepdims=True)

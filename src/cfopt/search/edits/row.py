@@ -9,7 +9,7 @@ from torch import Tensor
 from cfopt._typing import Array, Indices
 from cfopt.engine.rules import Rules
 from cfopt.engine.task import Evaluation, Task
-from cfopt.exact.affine import is_affine
+from cfopt.exact.affine import AffineMap
 from cfopt.exact.inequalities import Inequalities
 from cfopt.exact.verify import verify
 from cfopt.search.edits.cover import Cover, cheapest_cover
@@ -36,12 +36,21 @@ class EditedRow:
         places: where edits can go.
         parts: what can be put there, of each kind, `(K, ...)`.
         nearest: how many edits the distance of the largest one counts for.
+        adding_up: the predictor, if effects of edits are known to add up.
     """
 
-    def __init__(self, task: Task, places: Places, parts: Tensor, nearest: float) -> None:
+    def __init__(
+        self,
+        task: Task,
+        places: Places,
+        parts: Tensor,
+        nearest: float,
+        adding_up: AffineMap | None = None,
+    ) -> None:
         self.task, self._places, self._parts = task, places, parts
+        self._adding_up = adding_up
         self.origin = task.space.origin[0]
-        self.best = Incumbents(task.space.origin, torch.float64)
+        self.best = self._nothing()
         self.edits: list[Edit] = []
         self.rounds = self.solves = self.passes = 0
         self._nearest = nearest
@@ -85,12 +94,12 @@ class EditedRow:
         return f"; at least {self.fewest:g} are needed" if self.fewest > 1 else ""
 
     def why_not(self) -> str:
-        """Why there is no answer."""
+        """Why there is no answer; "" if time is up."""
         if self.fewest == np.inf:
             return "no edits of these kinds are enough, which is proved"
         if self.fewest > self._most:
             return f"at least {self.fewest:g} edits are needed, which is proved"
-        return "no edits that were tried are enough"
+        return "" if self.task.late else "no edits that were tried are enough"
 
     @property
     def _most(self) -> int:
@@ -106,24 +115,33 @@ class EditedRow:
             prices: without edits, `(m,)`.
             rivals: decisions that were met.
         """
-        rules, task = self.task.rules, self.task
-        exact = rules.problem.tolerance == 0 and task.variation is None and rules.wish is None
-        if exact and self._places.are_apart and is_affine(task.predictor):
-            met = np.stack([_host(rival) for rival in rivals])
-            self.fewest = fewest(Inequalities(rules), prices, self._effect, self._place, met)
+        if self._adding_up is None:
+            return
+        rules, known = self.task.rules, self._adding_up
+        met = np.stack([_host(rival) for rival in rivals])
+        # A decision that is not feasible proves nothing.
+        met = np.delete(met, list(rules.problem.audit(met)), axis=0)
+        seen = torch.cat([self.origin[None], self._parts.to(self.origin)])
+        terms = np.abs(known.weight) @ _host(seen.flatten(1).abs().amax(0)) + np.abs(known.bias)
+        size = max(float(terms.max()), float(np.abs(prices).max()))
+        asked = Inequalities(rules)
+        self.fewest = fewest(asked, prices, self._effect, self._place, met, size)
+        if self.edits and self.fewest > len(self.edits):
+            self.fewest = 0.0  # the answer refutes it: effects did not add up after all
 
     def _candidates(self, here: Evaluation) -> None:
         """Every single edit that is allowed and changes something, with its effect on prices."""
         domain, flat = self.task.space.domain, self.origin.flatten()
         edits, changes = [], []
+        parts = self._parts.flatten(1).to(flat)
+        kept = torch.ones_like(parts, dtype=torch.bool)
+        if domain is not None:
+            kept = torch.from_numpy(domain.within(_host(parts))).to(kept)
         for place in range(len(self._places.names)):
             mask = self._places.entries(place)
-            for kind in range(len(self._parts)):
-                part = self._parts[kind].flatten().to(flat)
-                if domain is not None:
-                    low, high = domain.lower[0][mask], domain.upper[0][mask]
-                    if bool(((part[mask] < low) | (part[mask] > high)).any()):
-                        continue
+            for kind, part in enumerate(parts):
+                if not bool(kept[kind][mask].all()):
+                    continue
                 if not torch.equal(part[mask], flat[mask]):
                     edits.append((place, kind))
         at_once = max(1, _NUMBERS_AT_ONCE // flat.numel())
@@ -202,6 +220,12 @@ class EditedRow:
             if bool(self._look(fewer).holds[0]) and self._verified(fewer):
                 edits = fewer
         self.edits = sorted(edits)
+        # Others may be as near in this proximity, and were not verified.
+        self.best = self._nothing()
+        self._look(self.edits)
+
+    def _nothing(self) -> Incumbents:
+        return Incumbents(self.task.space.origin, torch.float64)
 
     def _verified(self, edits: list[Edit]) -> bool:
         """Whether edits stand up to verification."""

@@ -13,6 +13,7 @@ from torch import Tensor
 from cfopt import registry
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
+from cfopt.exact.affine import AffineMap, is_affine
 from cfopt.names import join_words
 from cfopt.problems.cells import Cells
 from cfopt.search.base import Search, check_whole
@@ -52,6 +53,8 @@ class Edits(Search):
     #: Answers of another kind would not be edits: no other search stands in.
     stands_alone: ClassVar[bool] = True
     counts_changes: ClassVar[bool] = True
+    #: By refusing it.
+    heeds_variation: ClassVar[bool] = True
     vocabulary: Vocabulary | None = field(default=None, repr=False)
     kinds: int = 8
     blend: int = 4
@@ -70,11 +73,14 @@ class Edits(Search):
         """Needs contexts, something to put in place, and cells if contexts are images."""
         if task.space.latent is not None:
             return "codes are searched; leave out generative=..."
+        if task.variation is not None:
+            return "its answers are not made to stand up to anything; leave out robust=..."
         origin = task.space.origin
         if self.vocabulary is None and self.known is None:
             return "it needs known contexts: pass reference=..., or Edits(Vocabulary(...))"
-        given = self.known if self.vocabulary is None else self.vocabulary.contexts
-        assert given is not None
+        given = self._usable() if self.vocabulary is None else self.vocabulary.contexts
+        if not len(given):
+            return "none of the known contexts is finite; pass others as reference=..."
         if given.shape[1:] != origin.shape[1:]:
             return (
                 f"the vocabulary has contexts of shape {tuple(given.shape[1:])}, and those asked "
@@ -90,8 +96,11 @@ class Edits(Search):
         task = task.proven()
         places = self._places(task)
         parts = self._vocabulary(places)
+        adding_up = _adding_up(task, places)
         for row in range(len(task)):
-            alone = EditedRow(task[torch.tensor([row])], places, parts.contexts, self.nearest)
+            alone = EditedRow(
+                task[torch.tensor([row])], places, parts.contexts, self.nearest, adding_up
+            )
             if not task.late:
                 alone.run(self.attempts)
             words = "edits"
@@ -136,12 +145,16 @@ class Edits(Search):
     def _vocabulary(self, places: Places) -> Vocabulary:
         if self.vocabulary is not None:
             return self.vocabulary
-        assert self.known is not None
-        usable = self.known[self.known.flatten(1).isfinite().all(1)]
+        usable = self._usable()
         if isinstance(places, CellPlaces):
             return Vocabulary.of_cells(usable, *places.size, self.kinds)
         assert isinstance(places, ColumnPlaces)
         return Vocabulary.of_values(usable, places.unit, self.kinds)
+
+    def _usable(self) -> Tensor:
+        """Known contexts of which something can be taken."""
+        assert self.known is not None
+        return self.known[self.known.flatten(1).isfinite().all(1)]
 
     def _words(self, places: Places, parts: Vocabulary, row: EditedRow) -> str:
         """What is put where: "C3 and H8 grass, A2 rock"."""
@@ -153,3 +166,11 @@ class Edits(Search):
             if where:
                 said.append(f"{join_words(where, most=_NAMED)} {name}")
         return ", ".join(said)
+
+
+def _adding_up(task: Task, places: Places) -> AffineMap | None:
+    """The predictor, if effects of edits are known to add up and decisions are exact; else None."""
+    rules = task.rules
+    plain = rules.problem.tolerance == 0 and rules.wish is None
+    known = plain and places.are_apart and is_affine(task.predictor)
+    return AffineMap.of(task) if known else None

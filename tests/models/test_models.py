@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 from pathlib import Path
@@ -15,7 +16,7 @@ import cfopt
 from cfopt import metrics
 from cfopt.datasets import Terrain
 from cfopt.errors import InputError
-from cfopt.models import terrain
+from cfopt.models import plans, terrain
 from cfopt.models.build import build
 from cfopt.models.terrain import FOLDER, TEST_SEED, load_terrain
 
@@ -23,6 +24,11 @@ from cfopt.models.terrain import FOLDER, TEST_SEED, load_terrain
 @pytest.fixture(scope="module")
 def models() -> cfopt.TerrainModels:
     return load_terrain(40)
+
+
+def test_the_shipped_models_are_trained_as_make_models_does() -> None:
+    trained = json.loads((FOLDER / terrain.TRAINING).read_text(encoding="utf-8"))
+    assert trained == {"maps": plans.MAPS, "epochs": plans.EPOCHS}
 
 
 def test_the_shipped_files_fit_into_12_megabytes() -> None:
@@ -49,6 +55,8 @@ def test_make_models_trains_all_that_is_loaded_and_writes_the_card(tmp_path: Pat
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert all(path.name in card for path in folder.glob("*.safetensors"))
     assert "generate(320, seed=0)" in card
+    with pytest.raises(InputError, match=r"trained with \{'maps': 320, 'epochs': 1\}"):
+        build(folder, scratch, maps=640, epochs=1, console=Console(quiet=True))
     made = load_terrain(8, folder)
     error = metrics.reconstruction_error(made.maps, made.sharp).mean()
     plain = (made.maps - made.maps.mean((0, 2, 3), keepdim=True)).square().flatten(1).sum(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 import torch
@@ -10,6 +11,7 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from cfopt.datasets import Maps, Terrain
+from cfopt.errors import InputError
 from cfopt.generative import (
     CompactVAE,
     Elliptical,
@@ -36,7 +38,7 @@ from cfopt.models.plans import (
 )
 from cfopt.pipeline.images import as_floats
 from cfopt.predictors import MSE, CompactCNN, Loss, SPOPlus, fit
-from cfopt.storage.files import check_room
+from cfopt.storage.files import check_room, write_whole
 from cfopt.storage.weights import save_module
 
 
@@ -52,6 +54,7 @@ def build(folder: Path, scratch: Path, maps: int, epochs: int, console: Console)
     for place in (folder, scratch):
         place.mkdir(parents=True, exist_ok=True)
         check_room(place, 100_000_000)
+    _settle(folder / terrain.TRAINING, {"maps": maps, "epochs": epochs})
     training = Terrain().generate(maps, seed=terrain.TRAINING_SEED)
     validation = Terrain().generate(max(maps // 10, 10), seed=terrain.VALIDATION_SEED)
     path = folder / terrain.PREDICTOR
@@ -91,6 +94,16 @@ def build(folder: Path, scratch: Path, maps: int, epochs: int, console: Console)
     if not path.exists():
         save_module(_elliptical(folder, training), path)  # in full: it has to invert itself
     write_card(folder, measure(folder), maps, epochs)
+
+
+def _settle(path: Path, asked: dict[str, int]) -> None:
+    """Note what models of a folder are trained with; the card states it of all of them."""
+    if path.exists() and (found := json.loads(path.read_text(encoding="utf-8"))) != asked:
+        raise InputError(
+            f"The models in {path.parent} are trained with {found}, asked for is {asked}. Ask for "
+            "the same, or pass another folder as --out."
+        )
+    write_whole(path, (json.dumps(asked) + "\n").encode())
 
 
 def _sharp(

@@ -28,6 +28,8 @@ VAES = {0.0: "vae-alpha-0.safetensors", 2.0: "vae-alpha-2.safetensors"}
 SHARP, ELLIPTICAL, FLOW = "sharp.safetensors", "elliptical.safetensors", "flow.safetensors"
 #: The file of the sharp VAE of other maps, by which explanations are judged.
 JUDGE = "judge.safetensors"
+#: On how many maps, and for how many epochs, the models of a folder are trained.
+TRAINING = "training.json"
 #: Of the maps that the models were trained, stopped and tested with.
 TRAINING_SEED, VALIDATION_SEED, TEST_SEED = 0, 1, 2
 

@@ -279,6 +279,23 @@ def test_a_claim_that_data_contradict_does_not_hold(tmp_path: Path) -> None:
     assert as_in_the_paper == [Verdict.HOLDS] * 3
     otherwise = verdicts({0: 2.0, 2: 3.0, 10: 3.0}, {0: 80, 2: 120, 10: 150})
     assert otherwise == [Verdict.FAILS, Verdict.HOLDS, Verdict.FAILS]
+    nothing_between = verdicts({0: 6.5, 2: 2.9}, {0: 106, 2: 96})
+    assert nothing_between == [Verdict.HOLDS, Verdict.HOLDS, Verdict.OPEN]
+
+
+@pytest.mark.parametrize(
+    ("layers", "verdict"), [((1, 2), Verdict.OPEN), ((1, 2, 3), Verdict.HOLDS)]
+)
+def test_whether_depths_are_alike_is_open_where_there_is_one(
+    tmp_path: Path, layers: tuple[int, ...], verdict: Verdict
+) -> None:
+    points = [(kind, depth) for kind in ("relative", "absolute", "epsilon") for depth in layers]
+    steps = [200.0 if depth == 1 else 2000.0 for _, depth in points]
+    rows = pd.DataFrame(points, columns=["criterion", "layers"])
+    rows = rows.assign(search="MDMM", task=0, steps=steps)
+    _write(tmp_path, "knapsack-depth", rows, ["search", "criterion", "layers"], ["steps"])
+    (claim,) = claims(tmp_path, checks.CHECKS)
+    assert claim.verdict is verdict
 
 
 @pytest.mark.long

@@ -481,3 +481,7 @@ def test_a_summary_says_how_much_of_an_image_changes_rather_than_which_pixels() 
         f"  {share}% of the pixels change by more than 5% of a colour's range, none by more than "
         f"{100 * float(change.max()):.3g}%"
     )
+    bytes_like = cfopt.explain(
+        255 * x, pipeline, cfopt.Absolute(pipeline.decide(255 * x)), margin=0.2
+    )
+    assert "%" not in bytes_like.summary().splitlines()[-1]

@@ -114,6 +114,14 @@ def test_what_it_cannot_standardise_is_said() -> None:
         Elliptical(6).standardise(flat)
 
 
+@pytest.mark.parametrize("centre", [0, 1])
+def test_contexts_at_one_distance_from_their_mean_or_at_it_are_refused(centre: int) -> None:
+    corners = torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
+    contexts = torch.cat([corners, torch.zeros((centre, 2))])
+    with pytest.raises(cfopt.InputError, match="at several distances from their mean"):
+        Elliptical(2).standardise(contexts)
+
+
 def test_the_density_is_that_of_the_code_times_how_much_volumes_grow() -> None:
     model = Elliptical(6).double().standardise(known())
     x = known(5) + 0.1

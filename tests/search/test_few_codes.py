@@ -99,3 +99,19 @@ def test_short_codes_are_left_to_the_search_itself(
             generative=model,
             search=FewCodes(LatentSequential(), entries=12),
         )
+
+
+def test_entries_with_scales_of_their_own_are_left_to_the_whole_search(
+    wide: tuple[cfopt.Pipeline, Tensor, PCA],
+) -> None:
+    pipeline, x, model = wide
+    asked = {
+        "generative": model,
+        "proximity": cfopt.Latent(cfopt.L2(scale=[2.0] * 12)),
+        "plausibility": cfopt.Sphere(0.1),
+    }
+    wanted = cfopt.Absolute(pipeline.decide(x[20:24]))
+    few = FewCodes(LatentSequential(), entries=6)
+    with pytest.raises(cfopt.InputError, match="scales of their own"):
+        cfopt.explain(x[:4], pipeline, wanted, search=few, **asked)
+    assert cfopt.explain(x[:4], pipeline, wanted, search=LatentSequential(), **asked).valid.any()

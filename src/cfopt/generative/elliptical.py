@@ -72,6 +72,13 @@ class Elliptical(CodedModule):
             )
         inverse = (vectors / spreads) @ vectors.T
         lengths = (centred @ inverse).norm(dim=1).log()
+        if not bool(lengths.isfinite().all() and lengths.std() > _FLAT):
+            least, most = lengths.min().exp(), lengths.max().exp()
+            raise InputError(
+                "standardise needs contexts at several distances from their mean, and none at it; "
+                f"whitened, these are at {float(least):.3g} to {float(most):.3g}. Pass more, or "
+                "leave out those at the mean."
+            )
         self.mean.copy_(values.mean(0))
         self.root.copy_((vectors * spreads) @ vectors.T)
         self.inverse.copy_(inverse)

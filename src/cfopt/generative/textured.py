@@ -118,7 +118,7 @@ class TexturedVAE(VAE):
         parts = torch.split(maps, 100)
         errors = torch.cat([self.squared_error(part, self(part)) for part in parts])
         ranks = torch.linspace(0, 1, _QUANTILES, dtype=torch.float64)
-        self.usual_errors.copy_(errors.double().quantile(ranks))
+        self.usual_errors.copy_(errors.double().quantile(ranks.to(errors.device)))
         return self
 
     def settings(self) -> dict[str, Any]:

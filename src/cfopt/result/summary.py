@@ -39,7 +39,8 @@ def _of_row(e: Explanation) -> list[str]:
 def _changes(e: Explanation) -> list[str]:
     """The largest changes of a single row; of an image, how much of it changes."""
     changes = e.table()
-    if e.x0.ndim == 4 and len(changes):
+    # Of other ranges of colours nothing is known here: then the values themselves are listed.
+    if e.x0.ndim == 4 and len(changes) and e.x0.min() >= 0 and e.x0.max() <= 1:
         moved, largest = pixels_moved(e.x, e.x0)[0], (e.x - e.x0).abs().max()
         return [
             f"  {100 * moved:.3g}% of the pixels change by more than 5% of a colour's range, "

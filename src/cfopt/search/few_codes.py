@@ -50,6 +50,9 @@ class FewCodes(Search):
             return "contexts are searched; use Auto()"
         if latent.codes.shape[1] <= self.entries:
             return f"codes have no more than {self.entries} entries; use the search itself"
+        proximity = task.space.proximity
+        if proximity.between_codes and proximity.measure.scale is not None:
+            return "entries of codes have scales of their own; use the search itself"
         return needs_gradient(task) or self.search.refusal(task)
 
     def steps(self, task: Task) -> Iterator[Progress]:

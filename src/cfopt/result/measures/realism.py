@@ -42,6 +42,8 @@ def sharpness(x: Tensor, real: Tensor) -> tuple[float, float]:
     """
     _check_images(x, real)
     (slope, bend), (usual_slope, usual_bend) = _energies(x), _energies(real)
+    if not min(usual_slope, usual_bend) > 0:
+        raise InputError("sharpness needs real images that are not each of one colour.")
     return slope / usual_slope, bend / usual_bend
 
 
@@ -115,7 +117,7 @@ def two_sample_auc(x: Tensor, real: Tensor, folds: int = 2, seed: int = 0) -> fl
             f"{folds} folds of {len(x)} and {len(real)} images."
         )
     spread, mean = torch.std_mean(real, dim=(0, 2, 3), keepdim=True)
-    images = ((torch.cat([x, real]) - mean) / spread.clamp(min=1e-6)).detach().float()
+    images = ((torch.cat([x, real]) - mean) / spread.clamp(min=1e-6)).detach().float().cpu()
     labels = torch.cat([torch.ones(len(x)), torch.zeros(len(real))])
     part = torch.cat([torch.arange(len(x)) % folds, torch.arange(len(real)) % folds])
     areas = []

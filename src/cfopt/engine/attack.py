@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -13,9 +13,12 @@ from cfopt._batch import where_rows
 from cfopt._typing import Array
 from cfopt.engine.task import Task
 from cfopt.engine.variation import OffBy
+from cfopt.problems.base import Problem
 
 #: Starts and steps of a climb, and points that are looked at where there is no gradient.
 _STARTS, _STEPS, _POINTS = 4, 12, 96
+#: How many decisions are kept that may overtake an alternative.
+_RIVALS = 8
 #: The u of length 1 at which `g @ u` is largest: `(B, p) -> (B, p)`, for each proximity's norm.
 Steepest = Callable[[Array], Array]
 
@@ -39,9 +42,11 @@ def attack(task: Task, x: Tensor, steepest: Steepest, seed: int = 0) -> Attack:
     """Look for the worst context around each of some: `(B, ...) -> Attack`.
 
     Along the gradient of h, from the context and from random places, by the steps of Frank and
-    Wolfe: each leads towards the point of the ball that is worst for the gradient. Without a
-    gradient, random points, then smaller steps around the worst of them. The best decision is
-    solved for at each point. Finding nothing proves nothing.
+    Wolfe: each leads towards the point of the ball that is worst for the gradient. Where the
+    alternative is the best decision, h is 0 and flat; then the known decision that is next to
+    overtake it is followed. For predictors without a gradient, random points, then smaller steps
+    around the worst of them. The best decision is solved for at each point. Finding nothing proves
+    nothing.
 
     Arguments:
         task: the task, with a variation.
@@ -74,6 +79,7 @@ class _Climb:
         self.task, self.x, self.off_by, self.steepest = task, x, off_by, steepest
         self.worst, self.excess = x, torch.full((len(x),), -torch.inf, dtype=torch.float64)
         self.draws = np.random.default_rng(seed)
+        self._rivals: list[Tensor] = []
 
     def run(self) -> tuple[Tensor, Tensor]:
         """The worst contexts, and by what fraction of its terms h is above 0 there."""
@@ -82,7 +88,9 @@ class _Climb:
             return self.worst, self.excess
         if self.task.differentiable:
             for start in range(_STARTS):
-                self._follow(np.zeros(self._shape) if start == 0 else self._drawn())
+                place = np.zeros(self._shape) if start == 0 else self._drawn()
+                self._rivals += self._rivals_at(self._at(place), first=start == 0)
+                self._follow(place)
         else:
             for k in range(_POINTS):
                 narrow = max(0, k - _POINTS // 2)  # first anywhere, then nearer and nearer
@@ -119,9 +127,40 @@ class _Climb:
         self.excess = torch.where(worse, excess, self.excess)
         if not gradient:
             return np.zeros(self._shape)
-        (slope,) = torch.autograd.grad(prices, x, direction.nan_to_num(0.0), allow_unused=True)
+        way = self._way(prices.detach(), direction, rival.decisions)
+        (slope,) = torch.autograd.grad(prices, x, way.nan_to_num(0.0), allow_unused=True)
         slope = torch.zeros_like(space.origin) if slope is None else slope
         return slope.flatten(1).double().cpu().nan_to_num(0.0).numpy()
+
+    def _rivals_at(self, x: Tensor, first: bool) -> list[Tensor]:
+        """Decisions that may overtake an alternative: the factual one, and the runner-up at x.
+
+        Where runners-up take many solves, only the first one is asked for.
+        """
+        rules = self.task.rules
+        if rules.wish is not None or not rules.calls_solver:
+            return []
+        with torch.no_grad():
+            prices = self.task.prices(x)
+        found = [rules.factual.to(prices)] if first else []
+        quick = type(rules.problem).runner_up is not Problem.runner_up
+        if rules.problem.ranks_decisions and (first or quick):
+            # With a margin, the alternative is measured against the best other decision.
+            found.append(replace(rules, margin=1.0).rival(prices).decisions.to(prices))
+        return found
+
+    def _way(self, prices: Tensor, direction: Tensor, rival: Tensor) -> Tensor:
+        """Of which `<prices, d>` the gradient is followed, `(B, m)`: of h, unless that is flat."""
+        flat = ~direction.any(1)
+        if not self._rivals:
+            return direction
+        if not flat.all() and len(self._rivals) < _RIVALS:
+            self._rivals.append(torch.where(flat[:, None], self._rivals[0], rival.to(prices)))
+        ways = torch.stack([self.task.rules.direction(prices, one) for one in self._rivals])
+        ahead = (ways * prices).sum(2).nan_to_num(-torch.inf)
+        ahead = torch.where(ways.any(2), ahead, -torch.inf)  # not the alternative itself
+        next_one = ways[ahead.argmax(0), torch.arange(len(prices), device=prices.device)]
+        return torch.where(flat[:, None], next_one, direction)
 
     def _at(self, w: Array) -> Tensor:
         assert self.off_by is not None

@@ -156,6 +156,8 @@ class _Climb:
             return direction
         if not flat.all() and len(self._rivals) < _RIVALS:
             self._rivals.append(torch.where(flat[:, None], self._rivals[0], rival.to(prices)))
+        if not flat.any():
+            return direction
         ways = torch.stack([self.task.rules.direction(prices, one) for one in self._rivals])
         ahead = (ways * prices).sum(2).nan_to_num(-torch.inf)
         ahead = torch.where(ways.any(2), ahead, -torch.inf)  # not the alternative itself

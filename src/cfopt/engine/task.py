@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, Self
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from cfopt._batch import ROWS, Batch, are_all
 from cfopt._typing import Array
+from cfopt.clock import is_over
 from cfopt.engine.recall import Recall
 from cfopt.engine.rules import TOLERANCE, Rules
 from cfopt.engine.space import Space
@@ -87,7 +87,7 @@ class Task(Batch):
     @property
     def late(self) -> bool:
         """Whether the time for this task is up, so that searches should end with what they have."""
-        return time.monotonic() > self.rules.problem.deadline
+        return is_over(self.rules.problem.deadline)
 
     @cached_property
     def pipeline(self) -> Pipeline:
@@ -138,7 +138,7 @@ class Task(Batch):
         return replace(self, rules=replace(self.rules, problem=problem))
 
     def until(self, deadline: float) -> Self:
-        """The same task, whose searches end at a moment of `time.monotonic` with what they have.
+        """The same task, whose searches end by then with what they have.
 
         A solve that has begun is not stopped.
         """

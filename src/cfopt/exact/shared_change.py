@@ -8,7 +8,6 @@ are met, where not all need be, is found by branch and bound: a row is required,
 from __future__ import annotations
 
 import heapq
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cfopt._typing import Array
+from cfopt.clock import is_over
 from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
@@ -104,7 +104,7 @@ class SharedTask:
 
         Arguments:
             most_nodes: how many sets of rows are looked at, at most.
-            deadline: when to give up, by `time.monotonic`.
+            deadline: when to give up.
         """
         if self.needed == len(self._rows):
             found = self._nearest(self._rows)
@@ -195,7 +195,7 @@ class _Branching:
         return SharedChange(self.best, self.cost, min(bound, self.cost), self.nodes)
 
     def _late(self) -> bool:
-        return self.nodes >= self.most or time.monotonic() > self.deadline
+        return self.nodes >= self.most or is_over(self.deadline)
 
     def _divide(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -13,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cfopt import clock
 from cfopt._typing import Array
 from cfopt.engine.encoding import encode
 from cfopt.engine.progress import Points, Progress
@@ -147,7 +147,7 @@ def answer(
         x0, pipeline, on_progress: as for `explain`.
         question: everything else.
     """
-    began = time.monotonic()
+    began = clock.now()
     proximity = L2() if question.proximity is None else question.proximity
     search = Auto() if question.search is None else question.search
     question = replace(question, proximity=proximity, search=search)
@@ -224,9 +224,9 @@ def _seconds_to_compile(pipeline: Pipeline, question: Question) -> float:
         return 0.0
     from cfopt.trees.warm_up import warm_up
 
-    start = time.monotonic()
+    start = clock.now()
     warm_up()
-    return time.monotonic() - start
+    return clock.now() - start
 
 
 def _with_radii(e: Explanation, pipeline: Pipeline, recall: Recall | None) -> Explanation:

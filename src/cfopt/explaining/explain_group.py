@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Real
@@ -13,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cfopt import clock
 from cfopt._typing import Array
 from cfopt.engine.progress import Points
 from cfopt.engine.task import Task
@@ -72,7 +72,7 @@ def explain_group(
         time_limit: seconds after which the best change so far is returned.
         most_sets: how many sets of rows are looked at, at most, where not all need be met.
     """
-    began = time.monotonic()
+    began = clock.now()
     if isinstance(share, bool) or not isinstance(share, Real) or not 0 < share <= 1:
         raise InputError(f"explain_group needs a share above 0 and up to 1, got {share!r}.")
     near = L2() if proximity is None else proximity

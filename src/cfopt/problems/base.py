@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from abc import ABC, abstractmethod
 from copy import copy
 from functools import cached_property
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from cfopt._rows import row_keys
 from cfopt._typing import Array
+from cfopt.clock import is_over
 from cfopt.errors import InputError, SolverError
 from cfopt.problems.conditions import Conditions
 from cfopt.problems.decision_space import DecisionSpace
@@ -44,7 +44,7 @@ class Problem(DecisionSpace, ABC):
     tolerance: float = 0.0
     #: The costs that the problem came with, where others are not predicted, `(num_costs,)`.
     objective: Array | None = None
-    #: After this moment of `time.monotonic`, rows fail instead of being solved.
+    #: After this moment, rows fail instead of being solved.
     deadline: float = math.inf
 
     @property
@@ -53,7 +53,7 @@ class Problem(DecisionSpace, ABC):
         return self.binary
 
     def until(self, deadline: float) -> Self:
-        """The same problem until a moment of `time.monotonic`; rows asked later fail.
+        """The same problem until a deadline; rows asked later fail.
 
         A solve that has begun is not stopped.
         """
@@ -212,7 +212,7 @@ class Problem(DecisionSpace, ABC):
         return decisions, shortfall, failures
 
     def _is_late(self) -> bool:
-        return self.deadline < math.inf and time.monotonic() > self.deadline
+        return is_over(self.deadline)
 
     def is_feasible(self, decisions: Tensor | ArrayLike) -> Tensor:
         """Whether the problem could return each decision: `(B, m) -> (B,)`."""

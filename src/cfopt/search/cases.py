@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import time
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from cfopt._typing import Array
+from cfopt.clock import is_over
 from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
 from cfopt.exact.certificate import Cut
@@ -109,7 +109,7 @@ class CaseTree:
 
     def run(self, deadline: float) -> None:
         """Divide cases until all are settled, or time is up."""
-        while not self.done and time.monotonic() < deadline:
+        while not self.done and not is_over(deadline):
             self.advance()
 
     def advance(self) -> None:

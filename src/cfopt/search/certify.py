@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 
-from cfopt import registry
+from cfopt import clock, registry
 from cfopt._batch import where_rows
+from cfopt.clock import is_over
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
 from cfopt.errors import InputError
@@ -94,7 +94,7 @@ class Certify(Search):
         if trees_of(task.predictor) is not None:
             yield from proved_by_cells(task, points, seconds, step)
             return
-        deadline = min(time.monotonic() + seconds, task.rules.problem.deadline)
+        deadline = min(clock.now() + seconds, task.rules.problem.deadline)
         model = ReluTask(task)
         rest = [row for row in range(len(task)) if not _proved(task, model, points, row)]
         proved = [row for row in range(len(task)) if row not in set(rest)]
@@ -107,12 +107,12 @@ class Certify(Search):
         while waiting:
             left: list[_Row] = []
             for k, row in enumerate(waiting):
-                now = time.monotonic()
+                now = clock.now()
                 # Half of its share at first, so that hard rows do not use up what others need.
                 share = (deadline - now) / (2 * (len(waiting) - k))
                 row.run(now + max(share, 0.0))
                 step += 1
-                over = row.done or time.monotonic() >= deadline
+                over = row.done or is_over(deadline)
                 finished = row.finish() if over else None
                 left += [] if over else [row]
                 yield Progress(step, len(left) + len(waiting) - k - 1, len(task), finished)
@@ -175,7 +175,7 @@ class _Row:
     def run(self, deadline: float) -> None:
         """Go on; where there is no explanation within the radius, look farther."""
         self._tree.run(deadline)
-        while self._tree.done and not self.done and time.monotonic() < deadline:
+        while self._tree.done and not self.done and not is_over(deadline):
             before = self._tree
             self._proved = before.proof()
             farther = self._length(before.loss) * _ALL

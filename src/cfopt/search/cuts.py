@@ -38,7 +38,7 @@ class CutRow:
     Arguments:
         model: the task.
         row: the number of the row.
-        deadline: when to give up, by `time.monotonic`.
+        deadline: when to give up.
         ease: the fraction of its terms at x0 by which a cut may be broken.
         why: whether someone asks which cuts clash, where nothing meets them.
     """

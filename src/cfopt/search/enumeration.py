@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -12,6 +11,7 @@ import torch
 
 from cfopt import registry
 from cfopt._typing import Array
+from cfopt.clock import is_over
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
@@ -224,7 +224,7 @@ class _Row:
         for k in order:
             if bounds[k] == np.inf or bounds[k] >= (1 - _GAP) * self.cost:
                 return False
-            if time.monotonic() > deadline:
+            if is_over(deadline):
                 return True
             branch = root.branch()
             branch.add(Cut(self.table.decisions[k], Quantifier.SOME))
@@ -267,7 +267,7 @@ class _Row:
             cut = Cut(self.table.decisions[worst], Quantifier.EVERY)
             if cuts.knows(cut):
                 return change
-            if time.monotonic() > self.deadline:
+            if is_over(self.deadline):
                 return None
             cuts.add(cut)
 

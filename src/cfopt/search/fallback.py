@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -12,6 +10,7 @@ import torch
 from torch import Tensor
 
 from cfopt._batch import where_rows
+from cfopt.clock import part_of
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
 from cfopt.exact.verify import verify
@@ -53,8 +52,8 @@ class Fallback(Search):
         for k, search in enumerate(self.searches):
             last = k == len(self.searches) - 1
             share = task[rows]
-            if deadline < math.inf and not last:
-                share = share.until((time.monotonic() + deadline) / 2)
+            if not last:
+                share = share.until(part_of(deadline, 1 / 2))
             left: list[_Pending] = []
             for progress in search.steps(share):
                 step += 1

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from cfopt._typing import Array
+from cfopt.clock import is_over
 
 #: Called with a change u, it says in which rows the criterion holds: `(p,) -> (B,)`.
 Holds = Callable[[Array], Any]
@@ -40,7 +40,7 @@ def shared_search(
         allowed: the nearest allowed change, `(p,) -> (p,)`.
         starts: changes that are enough for some rows, `(S, p)`.
         needed: the number of rows in which it has to be enough.
-        deadline: when to stop, by `time.monotonic`.
+        deadline: when to stop.
         seed: the seed of the random steps.
     """
     best: Array | None = None
@@ -52,7 +52,7 @@ def shared_search(
     if enough(np.zeros(size)):
         return np.zeros(size)
     for direction in _directions(starts):
-        if time.monotonic() > deadline:
+        if is_over(deadline):
             break
         limit = np.inf if best is None else cost(best)
         found = _along(direction, enough, allowed, cost, limit)
@@ -62,7 +62,7 @@ def shared_search(
         return None
     random, reach = np.random.default_rng(seed), 0.3
     for step in range(_STEPS):
-        if time.monotonic() > deadline or reach < _SHORTEST:
+        if is_over(deadline) or reach < _SHORTEST:
             break
         better = False
         for trial in _pulled(best, random, reach, step):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 from torch import Tensor
 
+from cfopt.clock import is_over
 from cfopt.engine.task import Task
 from cfopt.exact.certificate import Cut
 from cfopt.exact.relu import ReluListProof, ReluTask
@@ -71,7 +70,7 @@ class ListedCases:
         """Divide cases until all are settled, or time is up."""
         for tree in sorted(self._trees, key=lambda tree: tree.bound):
             self._share(tree)
-            while not tree.done and not self.full and time.monotonic() < deadline:
+            while not tree.done and not self.full and not is_over(deadline):
                 tree.advance()
                 self._share(tree)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +11,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from cfopt import registry
+from cfopt import clock, registry
 from cfopt.engine.progress import Moving, Points, Progress
 from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
@@ -106,9 +105,9 @@ class MDMM(Search):
         """Take steps together until each row has run out of patience or of steps."""
         self.check(task)
         run = _Run(self, task)
-        reported = time.monotonic()
+        reported = clock.now()
         for k in range(1, self.max_steps + 1):
-            now = time.monotonic()
+            now = clock.now()
             finished = run.advance(k, task.late)
             if finished is not None or k % _REPORT_EVERY == 0 or now > reported + _REPORT_AFTER:
                 reported = now

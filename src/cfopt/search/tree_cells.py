@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -16,8 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cfopt import registry
+from cfopt import clock, registry
 from cfopt._typing import Array
+from cfopt.clock import is_over
 from cfopt.engine.progress import Moving, Points, Progress
 from cfopt.engine.task import Task
 from cfopt.errors import InputError
@@ -127,7 +127,7 @@ class TreeCells(Search):
         stopped = Event()
 
         def run(row: int) -> Generator[None, None, Points]:
-            now = time.monotonic()
+            now = clock.now()
             share = (end - now) / max(1.0, (len(task) - row) / threads)
             deadline = now + min(share, self.seconds_a_row)
             starts = self._starts(proven[task.row_numbers[row : row + 1]], known)
@@ -180,7 +180,7 @@ def _in_threads(
     Python does not. If nobody waits for them any more, they are stopped.
     """
     left = deque(run(row) for row in range(rows))
-    end = time.monotonic() + _QUICK
+    end = clock.now() + _QUICK
     while left and (points := _until(left[0], end)) is not None:
         left.popleft()
         yield points
@@ -203,8 +203,8 @@ def _in_threads(
 
 
 def _until(work: Generator[None, None, Points], end: float) -> Points | None:
-    """What a row ends with; None if that takes beyond a moment of `time.monotonic`."""
-    while time.monotonic() < end:
+    """What a row ends with; None if that takes beyond a moment of the clock."""
+    while not is_over(end):
         try:
             next(work)
         except StopIteration as ended:

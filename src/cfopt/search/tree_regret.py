@@ -6,7 +6,6 @@ the answer. That no other decision has a nearer one is proved box by box, by sol
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator, Iterator
 from heapq import heappop, heappush
 from threading import Lock
@@ -14,6 +13,7 @@ from threading import Lock
 import numpy as np
 
 from cfopt._typing import Array
+from cfopt.clock import part_of
 from cfopt.engine.progress import Points
 from cfopt.exact.geometry import Tree
 from cfopt.exact.regret import References, RegretBounds
@@ -53,10 +53,9 @@ class RegretRow(TreeRow):
 
     def run(self, deadline: float, starts: Iterator[Array]) -> Generator[None, None, Points]:
         """The nearest valid cell, or the best until the deadline; it pauses now and then."""
-        began = time.monotonic()
+        end = part_of(deadline, _PART)
         for decision in self._take_known(starts):
             self._meet(decision, deadline)
-        end = began + _PART * (deadline - began)
         boxes, top = self._boxes, np.diff(self.cells.start) - 1
         self._open(np.zeros_like(self.cells.home), top.astype(np.int32))
         while boxes.least < self._cutoff and self._in_time(end):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator, Iterator
 from threading import Event, Lock
 
@@ -11,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from cfopt._typing import Array
+from cfopt.clock import is_over
 from cfopt.engine.progress import Points
 from cfopt.exact.certificate import Certificate
 from cfopt.exact.tree_proof import Branch, TreeProof
@@ -66,7 +66,7 @@ class TreeRow:
         """The nearest valid cell, or the best until the deadline; it pauses now and then.
 
         Arguments:
-            deadline: a moment of `time.monotonic`.
+            deadline: when to stop.
             starts: contexts that seem valid, the nearest first, `(p,)` each.
         """
         self._take_known(starts)
@@ -83,7 +83,7 @@ class TreeRow:
         return self._points(proof, not self._in_time(deadline))
 
     def _in_time(self, deadline: float) -> bool:
-        return not self.stopped.is_set() and time.monotonic() <= deadline
+        return not self.stopped.is_set() and not is_over(deadline)
 
     def _take_known(self, starts: Iterator[Array]) -> list[Array]:
         """Take the best of some contexts that are valid; the decisions there."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from cfopt import registry
 from cfopt._typing import Array
+from cfopt.clock import part_of
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
 from cfopt.errors import InputError
@@ -71,7 +71,7 @@ class UnlistedWishes(Search):
         every = list(range(len(rows)))
         self._look_best(task, model, rows, model.affine.prices(every, 0 * model.affine.origin))
         if self.first is not None and not self.first.refusal(task):
-            found = self.first.run(task.until(_halfway(task.rules.problem.deadline)))
+            found = self.first.run(task.until(part_of(task.rules.problem.deadline, 1 / 2)))
             found = found[found.rows.argsort()]
             with torch.no_grad():
                 prices = task.prices(task.space.context(found.x))
@@ -197,7 +197,3 @@ def _finished(task: Task, rows: list[_Row], done: list[int]) -> Points:
         methods=("plan by plan, as they are found",) * len(done),
         certificates=tuple(one.proof() for one in ended),
     )
-
-
-def _halfway(deadline: float) -> float:
-    return (time.monotonic() + deadline) / 2

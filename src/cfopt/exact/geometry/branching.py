@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import time
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Self
@@ -11,6 +10,7 @@ from typing import Self
 import numpy as np
 
 from cfopt._typing import Array
+from cfopt.clock import is_over
 from cfopt.exact.geometry.nearest import Nearest, relax
 from cfopt.exact.geometry.norm import Norm
 from cfopt.exact.geometry.system import System
@@ -103,7 +103,7 @@ class Branching:
                 continue
             u = node.nearest.u
             deep = node.depth >= _DEEPEST or len(self.nodes) > most
-            if u is None or deep or time.monotonic() > deadline:
+            if u is None or deep or is_over(deadline):
                 break  # not solved, or whole numbers without bounds, which may go on for ever
             unit = None if node.system.support is None else node.system.support.offending(u)
             fraction = None if self.grid is None else self.grid.fractional(u)

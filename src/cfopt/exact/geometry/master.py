@@ -25,7 +25,7 @@ class Master:
         system: the limits on u.
         norm: what to minimise.
         grid: a flag for each entry that is a whole number, if any.
-        deadline: when to give up branching, by `time.monotonic`.
+        deadline: when to give up branching.
         why: whether someone asks why there is no solution, where there is none.
     """
 

@@ -268,7 +268,7 @@ def test_contexts_come_in_every_format(example: Path) -> None:
     change(example, 'contexts.parquet"\nlabel = "day"', 'contexts.npy"\nrows = [1, 7]')
     found = work_of(example)
     assert torch.equal(found.contexts.x, want.contexts.x[[1, 7]])
-    assert found.contexts.labels == (1, 7)
+    assert found.contexts.labels == ("1", "7")
     change(example, "rows = [1, 7]", "rows = [1, 10]")
     refused(cf("explain", example), "rows names row 10", "rows 0 to 9")
     np.save(folder / "contexts.npy", want.contexts.x[:, :3].numpy())

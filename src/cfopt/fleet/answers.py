@@ -164,13 +164,14 @@ def shared(work: Work, labels: Any, fields: dict[str, Tensor]) -> dict[str, Any]
         labels: the labels of the rows.
         fields: the criterion's fields that belong to rows, bound to these.
     """
-    first = work.first
-    criterion = replace(first.question.criterion, **cast(dict[str, Any], fields))
+    first, problem = work.first, work.pipeline.problem
+    asked = first.question.criterion.asked_of(problem)
+    criterion = replace(asked, **cast(dict[str, Any], fields))
     return {
-        "asked": replace(first.question, criterion=criterion, generative=None, reference=None),
-        "sense": work.pipeline.problem.sense,
+        "asked": first.question.kept(criterion, first.question.features),
+        "sense": problem.sense,
         "labels": labels,
-        "problem": work.pipeline.problem,
+        "problem": problem,
         "pipeline": work.pipeline,
         "columns": first.contexts.columns,
     }

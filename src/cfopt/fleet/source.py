@@ -89,7 +89,7 @@ class ContextSource:
         picked, _ = self._select(first, [0])
         return [str(name) for name in first.columns if str(name) not in {*picked, self.label}]
 
-    def _select(self, table: Table, numbers: Sequence[int]) -> tuple[Any, list[Any]]:
+    def _select(self, table: Table, numbers: Sequence[int]) -> tuple[Any, list[str]]:
         """The features of some rows, and what the rows are called.
 
         A model that knows its columns, and the values of categories among them, is asked for these.
@@ -100,8 +100,8 @@ class ContextSource:
                 raise InputError(
                     f"{path} has no columns, so that none can be the label {self.label!r}."
                 )
-            return check_numbers(table, path), list(numbers)
-        labels: list[Any] = list(numbers)
+            return check_numbers(table, path), [str(number) for number in numbers]
+        labels = [str(number) for number in numbers]
         if self.label is not None:
             labels = _labels(table, self.label, numbers, path)
             table = table.drop(columns=self.label)
@@ -122,7 +122,7 @@ def _batch(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
     return array[None] if array.ndim in (1, 3) else array
 
 
-def _labels(table: pd.DataFrame, label: str, numbers: Sequence[int], path: Path) -> list[Any]:
+def _labels(table: pd.DataFrame, label: str, numbers: Sequence[int], path: Path) -> list[str]:
     """What rows are called: the values of a column, which is not a feature."""
     if label not in table.columns:
         names = [str(column) for column in table.columns]

@@ -165,9 +165,7 @@ class Work(ABC):
         return replace(found, asked=replace(found.asked, **own))
 
     def _ask(self, asked: Asked, on_progress: OnProgress | None = None) -> Explanation:
-        contexts = asked.contexts
-        found = answer(contexts.x, self.pipeline, asked.question, on_progress)
-        return replace(found, labels=contexts.labels, columns=contexts.columns)
+        return answer(asked.contexts, self.pipeline, asked.question, on_progress)
 
 
 class Recipe(Protocol):

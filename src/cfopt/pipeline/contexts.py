@@ -58,12 +58,14 @@ class Contexts:
         `value_range`, become floats with the channels first, and features count in that order.
 
         Arguments:
-            given: the contexts.
+            given: the contexts; those that have been read are returned as they are.
             pipeline: the pipeline that reads them.
             features: what is known of them.
             name: the name of the caller, for messages.
             shape: the shape of one context, where a generative model declares its `context_shape`.
         """
+        if isinstance(given, Contexts):
+            return given
         labels = None
         known = features if features is not None else Features()
         given = _as_frame(given)

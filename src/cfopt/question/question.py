@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cfopt._batch import ROWS, Batch
@@ -52,3 +52,9 @@ class Question(Batch):
     robust: Robustness | None = None
     options: int = 1
     prices: Prices | None = None
+
+    def kept(self, criterion: Criterion, features: Features) -> Question:
+        """The question as an explanation keeps it, whose criterion is bound to the rows."""
+        robust = None if self.robust is None else self.robust.described()
+        own: dict[str, Any] = {"criterion": criterion, "features": features, "robust": robust}
+        return replace(self, **own, generative=None, reference=None)

@@ -18,7 +18,6 @@ from cfopt.problems.base import Problem
 from cfopt.problems.sense import Sense
 from cfopt.question import Question
 from cfopt.question.prices import Prices
-from cfopt.question.proximity import L1
 from cfopt.result.explanation import Explanation
 from cfopt.result.json_question import (
     NOUNS,
@@ -67,6 +66,9 @@ def to_dict(explanation: Explanation) -> dict[str, Any]:
         "format": _FORMAT,
         "criterion": e.criterion.to_dict(),
         "margin": e.margin,
+        "time_limit": e.asked.time_limit,
+        "asked_options": e.asked.options,
+        "asked_prices": _asked_prices_to_dict(e.asked.prices),
         "proximity": noun_to_dict(e.asked.proximity),
         "plausibility": noun_to_dict(e.asked.plausibility),
         "search": noun_to_dict(e.asked.search),
@@ -101,8 +103,7 @@ def from_dict(content: Any, problem: Problem | None = None) -> Explanation:
             raise ValueError(f"dtype {dtype}")
         shapes, columns = content["shapes"], content.get("columns")
         options = content.get("options")
-        within = content.get("prices")
-        prices = None if within is None else from_dict(within, problem)
+        prices = content["prices"]
         tensors: dict[str, Any] = {
             name: tensor([row[name] for row in rows], dtype).reshape(len(rows), *shapes[name])
             for name in _FLOATS
@@ -123,7 +124,9 @@ def from_dict(content: Any, problem: Problem | None = None) -> Explanation:
                 float(content["margin"]),
                 **{name: noun_from_dict(content.get(name)) for name in NOUNS},
                 features=features_from_dict(content["features"]),
-                prices=None if prices is None else _asked_prices(prices),
+                time_limit=content["time_limit"],
+                options=content["asked_options"],
+                prices=_asked_prices(content["asked_prices"]),
             ),
             sense=Sense(content["sense"]),
             labels=tuple(row["label"] for row in rows) if content["labelled"] else None,
@@ -132,7 +135,7 @@ def from_dict(content: Any, problem: Problem | None = None) -> Explanation:
             typical=_tensors(Typical, content.get("typical")),
             columns=None if columns is None else Columns.from_dict(columns),
             options=None if options is None else tuple(from_dict(one, problem) for one in options),
-            prices=prices,
+            prices=None if prices is None else from_dict(prices, problem),
             radii=_radii(content.get("radius"), dtype),
             remedy=tuple(remedy_from_dict(one, problem) for one in content.get("remedy", ())),
         )
@@ -157,10 +160,20 @@ def _radii(content: list[Any] | None, dtype: torch.dtype) -> Radii | None:
     return Radii(tensor(lengths, dtype), kinds)
 
 
-def _asked_prices(found: Explanation) -> Prices:
-    """What was asked about the costs, as the answers keep it."""
-    asked = found.asked
-    return Prices(asked.proximity or L1(), asked.features)
+def _asked_prices_to_dict(asked: Prices | None) -> dict[str, Any] | None:
+    if asked is None:
+        return None
+    return {
+        "proximity": noun_to_dict(asked.proximity),
+        "features": features_to_dict(asked.features),
+    }
+
+
+def _asked_prices(content: dict[str, Any] | None) -> Prices | None:
+    if content is None:
+        return None
+    proximity, features = noun_from_dict(content["proximity"]), content["features"]
+    return Prices(proximity, features_from_dict(features))
 
 
 def remedy_to_dict(remedy: Remedy | None) -> dict[str, Any] | None:

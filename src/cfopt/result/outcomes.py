@@ -124,14 +124,7 @@ class RowOutcomes:
 
     def close(self, task: Task, question: Question) -> Explanation:
         """The finished explanation."""
-        asked = replace(
-            question,
-            criterion=task.rules.criterion,
-            features=self.contexts.features,
-            generative=None,
-            reference=None,
-            robust=None if question.robust is None else question.robust.described(),
-        )
+        asked = question.kept(task.rules.criterion, self.contexts.features)
         x, like = self._x, self.contexts.x
         found = self._found
         dead = torch.tensor([status is Status.REJECTED for status in self._status])

@@ -16,7 +16,6 @@ margin, `(1 + margin) y` and `(1 - margin) y` stand for y, of which one has the 
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -60,20 +59,12 @@ class RegretBounds:
 
     Arguments:
         model, row: the row.
-        solver: held while the solver is asked, if rows may run at once.
         rivals: for a wish, decisions that its plans must not be worse than, `(K, m)`, or that they
             must beat by the margin.
     """
 
-    def __init__(
-        self,
-        model: TreeTask,
-        row: int,
-        solver: Lock | None = None,
-        rivals: Array | None = None,
-    ) -> None:
+    def __init__(self, model: TreeTask, row: int, rivals: Array | None = None) -> None:
         self._model, self._problem = model, model.rules.problem
-        self._solver = Lock() if solver is None else solver
         self.least, self.most = self._problem.column_bounds()
         entry = np.maximum(np.abs(self.least), np.abs(self.most))
         if (wish := model.rules.wish) is None:
@@ -181,8 +172,7 @@ class RegretBounds:
     def _solve(self, prices: Array) -> tuple[Array, Array]:
         """The best decisions for turned prices; a shortfall of inf where there is none."""
         problem: Problem = self._problem
-        with self._solver:
-            solved = problem.attempt(problem.sense.sign * torch.from_numpy(prices))
+        solved = problem.attempt(problem.sense.sign * torch.from_numpy(prices))
         decisions = solved.decisions.numpy()
         short = np.zeros(len(prices)) if solved.shortfall is None else solved.shortfall.numpy()
         lost = list(solved.failures)

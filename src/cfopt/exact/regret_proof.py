@@ -56,7 +56,7 @@ class RegretProof(Certificate[TreeTask]):
         ensemble = model.ensemble
         if not self._fits(model, row):
             return 0.0
-        bounds = RegretBounds(model, row, rivals=self.rivals)
+        bounds = RegretBounds(model, row, self.rivals)
         if not self.boxes.sound(ensemble.num_features, bounds.count):
             return 0.0
         boxes = CheckedBoxes(self.boxes, ensemble, model.cells(row))

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cfopt import registry
+from cfopt._guard import Guard, guarded
 from cfopt.errors import InputError
 from cfopt.pipeline.columns import Columns
 from cfopt.pipeline.function import Function
@@ -22,7 +23,8 @@ class Adapted(nn.Module):
     """A model of another library as a predictor.
 
     Searches work on a translation of it, verification asks the model itself: a translation that
-    is wrong by a little may cost an answer, but never makes a false one.
+    is wrong by a little may cost an answer, but never makes a false one. The model may keep a
+    state: one thread at a time asks it.
 
     Arguments:
         original: the model's own prediction, on arrays, `(B, p) -> (B, n)` or `(B,)`, or on
@@ -45,12 +47,14 @@ class Adapted(nn.Module):
         super().__init__()
         self.original, self.translation = original, translation
         self.name, self.columns = name, columns
+        self.guard = Guard()
 
     def forward(self, x: Tensor) -> Tensor:
         """The costs by the translation: `(B, p) -> (B, n)`."""
         costs: Tensor = self.translation(x)
         return costs
 
+    @guarded
     @torch.no_grad()
     def deployed(self, x: Tensor) -> Tensor:
         """The costs as the model itself predicts them: `(B, p) -> (B, n)`."""

@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from cfopt._guard import Guard, guarded
 from cfopt.errors import InputError
 from cfopt.pipeline.columns import Columns
 
@@ -18,7 +19,7 @@ class Function(nn.Module):
     """A function as a predictor: no gradient is needed, and none of torch.
 
     Whether it takes tensors or arrays is found out with the first batch. A function on tensors may
-    have a gradient, which searches then use.
+    have a gradient, which searches then use. One thread at a time calls it.
 
     Arguments:
         function: `(B, ...) -> (B, n)`, on tensors, on arrays of float64, or on DataFrames, if
@@ -42,7 +43,9 @@ class Function(nn.Module):
             raise InputError(f"Function needs a function, got {type(function).__name__}.")
         self.function = function
         self._on_arrays = None if self.columns is None else True
+        self.guard = Guard()
 
+    @guarded
     def forward(self, x: Tensor) -> Tensor:
         """The costs, `(B, ...) -> (B, n)`; a function that gives a single cost may give `(B,)`."""
         given: Any = x.detach().double().cpu().numpy() if self.on_arrays(x) else x

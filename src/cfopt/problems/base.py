@@ -6,13 +6,14 @@ import math
 from abc import ABC, abstractmethod
 from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from cfopt._guard import Guard, guarded
 from cfopt._rows import row_keys
 from cfopt._typing import Array
 from cfopt.clock import is_over
@@ -25,6 +26,12 @@ from cfopt.problems.solved import NO_OTHER, ROUNDING, TIME_IS_UP, Solved, same_d
 if TYPE_CHECKING:
     from cfopt.problems.foil import Foil
 
+#: Methods that may use a problem's solver, or what it remembers.
+_BY_SOLVER = {
+    "optimise", "optimise_within", "runner_up", "has_equal", "faults", "audit", "ray", "recedes",
+    "remember", "renew", "list_decisions", "exact", "narrowed",
+}  # fmt: skip
+
 
 class Problem(DecisionSpace, ABC):
     """Decisions `y` in a feasible set Y, the best of which is wanted for given costs.
@@ -35,6 +42,9 @@ class Problem(DecisionSpace, ABC):
 
     A decision has one entry for each priced column. Usually every price is predicted; where only
     some are, `prices` says how the predicted costs become prices.
+
+    Solvers keep a state, and searches may ask from several threads: a problem and its copies are
+    asked by one at a time. No subclass or caller needs to see to that.
     """
 
     sense: Sense = Sense.MIN
@@ -44,8 +54,20 @@ class Problem(DecisionSpace, ABC):
     tolerance: float = 0.0
     #: The costs that the problem came with, where others are not predicted, `(num_costs,)`.
     objective: Array | None = None
+    #: Held while the solver is asked.
+    guard: Guard
     #: After this moment, rows fail instead of being solved.
     deadline: float = math.inf
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in _BY_SOLVER & vars(cls).keys():
+            setattr(cls, name, guarded(vars(cls)[name]))
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        problem = super().__new__(cls)
+        problem.guard = Guard()
+        return problem
 
     @property
     def ranks_decisions(self) -> bool:

@@ -35,10 +35,11 @@ _SNAP = 1e-9
 class HighsModel:
     """A HiGHS instance that keeps its model; only costs change between solves.
 
-    The answer depends on the costs alone, not on the solves before: LPs restart from the last
-    basis, but an optimum that may not be the only one is taken from a cold start, and
-    mixed-integer models always start cold. Where the LP without integrality happens to have an
-    integer optimum, as in most network models, that is the answer.
+    The answer depends on the costs alone, not on earlier solves, except for the last digits of
+    values that are not whole: LPs restart from the last basis, but an optimum that may not be the
+    only one is taken from a cold start, and mixed-integer models always start cold. Where the LP
+    without integrality happens to have an integer optimum, as in most network models, that is the
+    answer.
     """
 
     def __init__(

@@ -22,8 +22,8 @@ class PathProgram(Problem):
 
     A flow may consist of a path and circles beside it, which a condition can make worthwhile. A
     circle over the nodes S is cut off by "what enters S is at least what enters v", for each of its
-    nodes v: true of every path that begins outside of S. Cuts are kept for the solves that follow.
-    Costs may have any sign.
+    nodes v: true of every path that begins outside of S. Each solve begins without cuts: with those
+    of earlier ones, another of several cheapest paths might be found. Costs may have any sign.
 
     Arguments:
         arcs: the arcs of the graph.
@@ -90,21 +90,24 @@ class PathProgram(Problem):
 
     def _solve(self, prices: Array) -> Array:
         """One row: programs until the flow is a path, `(m,) -> (m,)`."""
-        arcs, costs = self._arcs, prices @ self._columns
+        arcs, costs, model = self._arcs, prices @ self._columns, self._model
         ends = np.column_stack([arcs.tails, arcs.heads]).tolist()
+        every = np.arange(len(costs), dtype=np.int32)
+        if self._highs is None:
+            self._highs = HighsModel(model, Sense.MIN)
+        highs = self._highs
         while True:
-            if self._highs is None:
-                self._highs = HighsModel(self._model, Sense.MIN)
-            flow = self._highs.solve(np.arange(len(costs), dtype=np.int32), costs).round()
+            flow = highs.solve(every, costs).round()
             taken = np.flatnonzero(flow).tolist()
             way = walk(ends, taken, arcs.source, arcs.target, True)
             if not way.left:
                 decision: Array = self._columns @ flow + self._always
                 return decision
-            self._cut_off(np.array(sorted(way.left), dtype=np.intp))
+            model = model.with_rows(every, self._cuts(np.array(sorted(way.left), dtype=np.intp)))
+            highs = HighsModel(model, Sense.MIN)
 
-    def _cut_off(self, left: Indices) -> None:
-        """Cut off the circles that some arcs form."""
+    def _cuts(self, left: Indices) -> Conditions:
+        """What cuts off the circles that some arcs form."""
         arcs = self._arcs
         onward = {int(arcs.tails[a]): int(arcs.heads[a]) for a in left}
         rows = []
@@ -116,9 +119,7 @@ class PathProgram(Problem):
             inside[circle] = True
             entering = (inside[arcs.heads] & ~inside[arcs.tails]).astype(float)
             rows += [entering - (arcs.heads == node) for node in set(circle)]
-        cuts = Conditions(np.array(rows), np.zeros(len(rows)), np.full(len(rows), np.inf))
-        every = np.arange(len(arcs.tails), dtype=np.int32)
-        self._model, self._highs = self._model.with_rows(every, cuts), None
+        return Conditions(np.array(rows), np.zeros(len(rows)), np.full(len(rows), np.inf))
 
     def __getstate__(self) -> dict[str, Any]:
         # A HiGHS instance cannot be pickled; it is rebuilt where it is needed.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from threading import Event, Lock
+from threading import Event
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,8 +57,8 @@ class TreeCells(Search):
         seconds_a_row: after which the best answer of a row so far is taken, with the bound that is
             proved by then; inf for no end. Where `explain` has a time limit, rows share it alike.
         threads: how many rows are worked on at once, by default as many as PyTorch's threads; the
-            solver is asked by one at a time. Answers do not depend on it. As long as rows are
-            done quickly there is one thread, since others would only wait for it.
+            solver and the model are asked by one at a time. Answers do not depend on it. As long as
+            rows are done quickly there is one thread, since others would only wait for it.
     """
 
     contexts: Tensor | None = field(default=None, compare=False)
@@ -116,7 +116,7 @@ class TreeCells(Search):
         self.check(task)
         warm_up()
         model = TreeTask(task)
-        layout, solver = layout_of(model.ensemble, model.groups), Lock()
+        layout = layout_of(model.ensemble, model.groups)
         end = task.rules.problem.deadline
         proven = task.proven()
         known = self._judged(proven)
@@ -131,7 +131,7 @@ class TreeCells(Search):
             share = (end - now) / max(1.0, (len(task) - row) / threads)
             deadline = now + min(share, self.seconds_a_row)
             starts = self._starts(proven[task.row_numbers[row : row + 1]], known)
-            one = at_work[row] = kind(model, row, layout, self.max_decisions, solver)
+            one = at_work[row] = kind(model, row, layout, self.max_decisions)
             one.stopped = stopped
             try:
                 return (yield from one.run(deadline, starts))

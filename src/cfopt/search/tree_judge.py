@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -33,11 +32,10 @@ class CellJudge:
         model: the task.
         rules: those of the row.
         root: the branching that knows the costs of the row's cells.
-        solver: held while the solver is asked, since rows may run at once.
     """
 
-    def __init__(self, model: TreeTask, rules: Rules, root: Branching, solver: Lock) -> None:
-        self._model, self._rules, self._root, self._solver = model, rules, root, solver
+    def __init__(self, model: TreeTask, rules: Rules, root: Branching) -> None:
+        self._model, self._rules, self._root = model, rules, root
         self._every = bool(model.multiples(Quantifier.EVERY))
         #: How often the solver was asked.
         self.solves = 0
@@ -53,9 +51,7 @@ class CellJudge:
         if found.sure or (new and not found.holds):
             return found
         x = self._model.contexts(self._root.cells.context(cell)[None])
-        with self._solver:
-            prices = self._model.prices(x)
-        return self._of_prices(prices)
+        return self._of_prices(self._model.prices(x))
 
     def is_new(self, decision: Array | None, branched: Branched) -> bool:
         """Whether a decision makes a cut that is not there yet."""
@@ -65,15 +61,14 @@ class CellJudge:
     def _of_prices(self, prices: Tensor) -> Judged:
         rules = self._rules
         self.solves += int(rules.calls_solver) + int(rules.wish is not None)
-        with self._solver:
-            rival = rules.rival(prices)
-            decision = rival.decisions[0].numpy()
-            if rival.failures or (rules.calls_solver and rules.problem.audit(decision[None])):
-                return Judged(False, False, None)
-            # To judge a wish its best plan is needed.
-            holds = rules.judge(prices, rival.decisions, shortfall=rival.shortfall).holds[0]
-            if not holds:
-                return Judged(False, False, decision)
-            strict = TOLERANCE - self._model.rounding
-            sure = rules.judge(prices, rival.decisions, strict, rival.shortfall).holds[0]
+        rival = rules.rival(prices)
+        decision = rival.decisions[0].numpy()
+        if rival.failures or (rules.calls_solver and rules.problem.audit(decision[None])):
+            return Judged(False, False, None)
+        # To judge a wish its best plan is needed.
+        holds = rules.judge(prices, rival.decisions, shortfall=rival.shortfall).holds[0]
+        if not holds:
+            return Judged(False, False, decision)
+        strict = TOLERANCE - self._model.rounding
+        sure = rules.judge(prices, rival.decisions, strict, rival.shortfall).holds[0]
         return Judged(True, bool(sure), decision)

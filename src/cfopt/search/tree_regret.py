@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from heapq import heappop, heappush
-from threading import Lock
 
 import numpy as np
 
@@ -40,9 +39,9 @@ _PART = 0.6
 class RegretRow(TreeRow):
     """The best cell of a row so far, and boxes in which no decision meets the criterion."""
 
-    def __init__(self, model: TreeTask, row: int, layout: Layout, limit: int, solver: Lock) -> None:
-        super().__init__(model, row, layout, limit, solver)
-        self._bounds = self._bounded(solver)
+    def __init__(self, model: TreeTask, row: int, layout: Layout, limit: int) -> None:
+        super().__init__(model, row, layout, limit)
+        self._bounds = self._bounded()
         self._boxes = _Boxes()
         #: Multipliers of limits on sums of features, by the boxes that they show to be far.
         self._far: dict[int, Tree] = {}
@@ -64,8 +63,8 @@ class RegretRow(TreeRow):
         bound = min(boxes.least, boxes.doubt, self._cutoff)
         return self._points(self._proof(self._tree(), bound), not self._in_time(end))
 
-    def _bounded(self, solver: Lock) -> RegretBounds:
-        return RegretBounds(self.model, self.row, solver)
+    def _bounded(self) -> RegretBounds:
+        return RegretBounds(self.model, self.row)
 
     def _proof(self, boxes: BoxTree, bound: float) -> RegretProof:
         return RegretProof(boxes, bound, limits=self._far)

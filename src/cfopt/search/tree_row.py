@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from threading import Event, Lock
+from threading import Event
 
 import numpy as np
 import torch
@@ -43,11 +43,10 @@ class TreeRow:
         model, row: the row of a task.
         layout: what all rows share.
         limit: the most decisions to list.
-        solver: held while the solver is asked, since rows may run at once.
     """
 
-    def __init__(self, model: TreeTask, row: int, layout: Layout, limit: int, solver: Lock) -> None:
-        self.model, self.row, self.limit, self._solver = model, row, limit, solver
+    def __init__(self, model: TreeTask, row: int, layout: Layout, limit: int) -> None:
+        self.model, self.row, self.limit = model, row, limit
         self.cells = model.cells(row)
         self.rules = model.rules[torch.tensor([row])]
         self.places = Places(model, row, self.cells)
@@ -60,7 +59,7 @@ class TreeRow:
         self.stopped = Event()
         self._root = Branching(layout, self.cells)
         self._every = bool(model.multiples(Quantifier.EVERY))
-        self._judge = CellJudge(model, self.rules, self._root, solver)
+        self._judge = CellJudge(model, self.rules, self._root)
 
     def run(self, deadline: float, starts: Iterator[Array]) -> Generator[None, None, Points]:
         """The nearest valid cell, or the best until the deadline; it pauses now and then.

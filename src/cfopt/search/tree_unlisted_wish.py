@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import replace
-from threading import Lock
 
 import numpy as np
 
@@ -31,9 +30,9 @@ class UnlistedWishRow(RegretRow):
     the wish.
     """
 
-    def __init__(self, model: TreeTask, row: int, layout: Layout, limit: int, solver: Lock) -> None:
-        self._rivals: list[Array] = [_first_rival(model, row, solver)]
-        super().__init__(model, row, layout, limit, solver)
+    def __init__(self, model: TreeTask, row: int, layout: Layout, limit: int) -> None:
+        self._rivals: list[Array] = [_first_rival(model, row)]
+        super().__init__(model, row, layout, limit)
         assert self.rules.wish is not None
         self._wish = self.rules.wish
 
@@ -53,9 +52,8 @@ class UnlistedWishRow(RegretRow):
 
     def _best_plan(self, x: Array) -> Array | None:
         """The plan of the wish that is best in a context, `(p,) -> (m,)`."""
-        with self._solver:
-            prices = self.model.prices(self.model.contexts(x[None]))
-            solved = self._wish.best(self.rules.problem, prices)
+        prices = self.model.prices(self.model.contexts(x[None]))
+        solved = self._wish.best(self.rules.problem, prices)
         plan: Array = solved.decisions[0].numpy()
         return None if solved.failures else plan
 
@@ -78,17 +76,17 @@ class UnlistedWishRow(RegretRow):
         new = new[: _RIVALS - len(self._rivals)]
         if new:
             self._rivals += new
-            self._bounds = self._bounded(self._solver)
+            self._bounds = self._bounded()
         return bool(new)
 
-    def _bounded(self, solver: Lock) -> RegretBounds:
-        return RegretBounds(self.model, self.row, solver, np.stack(self._rivals))
+    def _bounded(self) -> RegretBounds:
+        return RegretBounds(self.model, self.row, np.stack(self._rivals))
 
     def _proof(self, boxes: BoxTree, bound: float) -> RegretProof:
         return replace(super()._proof(boxes, bound), rivals=np.stack(self._rivals))
 
 
-def _first_rival(model: TreeTask, row: int, solver: Lock) -> Array:
+def _first_rival(model: TreeTask, row: int) -> Array:
     """The factual decision, unless it grants a wish whose plans must beat others by a margin.
 
     Then the best of the others; where there is none, no answer is valid, and nothing is proved.
@@ -99,8 +97,7 @@ def _first_rival(model: TreeTask, row: int, solver: Lock) -> Array:
     assert rules.wish is not None
     if not (every and rules.margin > 0 and rules.wish.conditions.met(factual[None])[0]):
         return factual
-    with solver:
-        prices = model.prices(model.space.origin[row][None])
-        solved = rules.wish.best_outside(rules.problem, prices)
+    prices = model.prices(model.space.origin[row][None])
+    solved = rules.wish.best_outside(rules.problem, prices)
     best: Array = solved.decisions[0].numpy()
     return factual if solved.failures else best

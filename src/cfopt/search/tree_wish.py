@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from threading import Lock
 
 import numpy as np
 
@@ -27,8 +26,8 @@ class WishRow(TreeRow):
     all others, and what a plan could not beat is a cut of the next one from the start.
     """
 
-    def __init__(self, model: TreeTask, row: int, layout: Layout, limit: int, solver: Lock) -> None:
-        super().__init__(model, row, layout, limit, solver)
+    def __init__(self, model: TreeTask, row: int, layout: Layout, limit: int) -> None:
+        super().__init__(model, row, layout, limit)
         wish = self.rules.wish
         plans = None if wish is None else wish.plans.decisions(limit)
         assert plans is not None  # as `TreeCells.refusal` has made sure

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import pickle
 from abc import ABC, abstractmethod
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 
 import torch
 from torch import Tensor
@@ -126,6 +128,15 @@ class ProblemContract(ABC):
         first = problem.solve(costs)
         order = torch.randperm(len(costs), generator=torch.Generator().manual_seed(2))
         assert _alike(problem.solve(costs[order]), first[order])
+
+    def test_threads_that_ask_at_once_get_what_one_gets(self) -> None:
+        problem = self.problem()
+        costs = self.costs(problem)
+        expected = problem.solve(costs)
+        asked = [problem, copy(problem), problem.until(1e12)] * 3
+        with ThreadPoolExecutor(len(asked)) as pool:
+            for found in pool.map(lambda one: one.solve(costs), asked):
+                assert _alike(found, expected)
 
     def test_decisions_keep_the_dtype_of_the_costs(self) -> None:
         problem = self.problem()

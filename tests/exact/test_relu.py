@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 import torch
 from benchmarks.independent import nearest_l1, nearest_l2
+from scipy.optimize import linprog
 from tests.pipelines import another, normal
 from torch import Tensor, nn
 
 import cfopt
 from cfopt.exact.certificate import Cut
+from cfopt.exact.geometry import Taxicab
 from cfopt.exact.relu import Division, ReluListProof, ReluProof, ReluTask
+from cfopt.exact.relu.region import Plane, Region
 from cfopt.exact.verify import recheck
 from cfopt.problems import Finite
 from cfopt.question.quantifier import Quantifier
@@ -130,6 +133,23 @@ def test_l1_is_proved_as_well() -> None:
             assert float(e.bound[row]) == pytest.approx(least, rel=1e-5)
             proved += 1
     assert proved
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_plane_bounds_sums_of_sizes_as_a_linear_program_does(seed) -> None:
+    random = np.random.default_rng(seed)
+    size = int(random.integers(1, 7))
+    slope = random.normal(size=size) * random.integers(0, 2, size)
+    level = float(random.uniform(0, 2))
+    ends = random.exponential(0.6, (2, size))
+    ends[random.uniform(size=(2, size)) < 0.3] = np.inf
+    region = Region(-ends[0], ends[1], np.inf, Taxicab())
+
+    split = np.concatenate([slope, -slope])  # u as what it adds and what it takes away
+    limits = [(0, end) for end in np.concatenate([ends[1], ends[0]])]
+    found = linprog(np.ones(2 * size), split[None], [-level], bounds=limits)
+    least = found.fun if found.status == 0 else np.inf
+    assert region.bound(Plane(slope, level)) == pytest.approx(least, rel=1e-9)
 
 
 def test_within_limits_it_is_proved_that_there_is_an_explanation_or_none() -> None:

@@ -124,20 +124,39 @@ class Region:
         noise = ROUNDING * abs(plane.level)
         if float(self.least(plane.slope[None])[0]) + plane.level - noise > 0:
             return np.inf
-        cheapest = [0.0]
-        size = float(plane.slope @ plane.slope)
-        scales = [1.0, 2 * max(plane.level, 0.0) / size] if size > 0 else [1.0]
-        for t in scales:
-            g = t * plane.slope
-            if self.euclidean:
-                u = np.clip(-g / 2, self.lower, self.upper)
-                cost = float((u * u + g * u).sum())
+        multiples = self._candidates(plane)
+        low, high = 0, len(multiples) - 1
+        while low < high:  # the bound is concave in the multiple
+            middle = (low + high) // 2
+            if self._by(plane, multiples[middle]) < self._by(plane, multiples[middle + 1]):
+                low = middle + 1
             else:
-                steepest = float(np.abs(g).max(initial=0.0))
-                g, t = (g / steepest, t / steepest) if steepest > 1 else (g, t)
-                near = np.clip(0.0, self.lower, self.upper)
-                ends = [near]
-                ends += [np.where(np.isfinite(e), e, near) for e in (self.lower, self.upper)]
-                cost = float(np.min([np.abs(u) + g * u for u in ends], axis=0).sum())
-            cheapest.append(cost + t * (plane.level - noise) - ROUNDING * abs(cost))
-        return max(cheapest)
+                high = middle
+        return max(0.0, self._by(plane, multiples[low]))
+
+    def _candidates(self, plane: Plane) -> list[float]:
+        """Multiples of a plane, in order, one of which gives about the best bound.
+
+        Sums of sizes bend where a multiple of some slope is 1. A squared length without limits is
+        best bounded by `2 level / |slope|^2`.
+        """
+        if not self.euclidean:
+            steep = np.unique(np.abs(plane.slope[plane.slope != 0]))[::-1]
+            # Just below, so that rounding makes no slope larger than 1.
+            return ((1 - ROUNDING) / steep).tolist() or [1.0]
+        size = float(plane.slope @ plane.slope)
+        return sorted([1.0, 2 * max(plane.level, 0.0) / size]) if size > 0 else [1.0]
+
+    def _by(self, plane: Plane, t: float) -> float:
+        """What t times a plane proves: `min cost(u) + t (slope @ u + level)` within bounds."""
+        g = t * plane.slope
+        if self.euclidean:
+            u = np.clip(-g / 2, self.lower, self.upper)
+            terms = u * u + g * u
+        else:
+            # A slope of more than 1 outweighs the size, up to the end that it falls towards.
+            falling = np.where(g > 0, self.lower, self.upper)
+            u = np.where(np.abs(g) > 1, falling, np.clip(0.0, self.lower, self.upper))
+            terms = np.abs(u) * (1 + g * np.sign(u))
+        noise = ROUNDING * (t * abs(plane.level) + float(np.abs(terms).sum()))
+        return float(terms.sum()) + t * plane.level - noise

@@ -12,6 +12,7 @@ from torch import nn
 import cfopt
 from cfopt.problems import Finite, GridShortestPath
 from cfopt.question.domain import Domain
+from cfopt.result.status import Status
 
 NAMES = ["rooms", "red", "green", "blue", "size", "age"]
 
@@ -292,6 +293,28 @@ def test_an_immutable_feature_outside_its_bounds_is_named_as_such(straight) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("criterion", [cfopt.Absolute([1.0, 0, 0]), cfopt.Epsilon(0.9)])
+def test_a_context_that_may_not_change_is_judged_by_one_evaluation(criterion) -> None:
+    asked = []
+
+    def costs(x: np.ndarray) -> np.ndarray:
+        asked.append(len(x))
+        return np.stack([x[:, 0] + 2 * x[:, 1] ** 2, 3 - x[:, 0], 1 + x[:, 1]], axis=1)
+
+    pipeline = cfopt.Pipeline(costs, Finite(np.eye(3)))
+    fixed = cfopt.Features(["a", "b"], immutable=["a"], only_increase=["b"], upper={"b": 2.0})
+    x0 = np.array([[1.0, 2.0], [0.0, 1.0]])
+    e = cfopt.explain(x0, pipeline, criterion, features=fixed)
+    assert e.status[0] is Status.PROVED_INFEASIBLE  # no plan is that bad or that good there
+    assert e.bound[0] == torch.inf
+    assert e.message[0].endswith("the limits of b are involved; unlocking a could help")
+    assert e.status[1] is not Status.PROVED_INFEASIBLE  # b may rise
+
+    asked.clear()
+    e = cfopt.explain(x0[:1], pipeline, criterion, features=fixed)
+    assert sum(asked) <= 2  # the costs there, and once more as the model is deployed
+
+
 def test_one_way_features_move_one_way(grid: cfopt.Pipeline) -> None:
     x0 = normal(20, 4)
     criterion = cfopt.Absolute(another(grid, x0))

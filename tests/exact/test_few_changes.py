@@ -25,7 +25,7 @@ from cfopt.exact.geometry import (
     case_exclusions,
     proved_bound,
 )
-from cfopt.problems import GridShortestPath, Knapsack
+from cfopt.problems import Finite, GridShortestPath, Knapsack
 
 
 @pytest.fixture(scope="module")
@@ -266,6 +266,18 @@ def test_few_changes_behind_a_network_are_verified_and_not_nearer_than_those_of_
     assert float(ratio.min()) < 1.05
     assert float(ratio.median()) < 5
     assert (e.bound.isnan() | (e.bound <= e.loss)).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_does_not_count_as_a_change_is_none_to_the_last_bit(seed) -> None:
+    torch.manual_seed(seed)
+    layers = [torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 4)]
+    pipeline = cfopt.Pipeline(torch.nn.Sequential(*layers).double(), Finite(np.eye(4)))
+    one = cfopt.Features(max_changes=1, lower=-3, upper=3)
+    x0 = normal(6, 3, seed=seed)
+    e = cfopt.explain(x0, pipeline, cfopt.Epsilon(0.3), features=one, proximity=cfopt.L1())
+    assert e.valid.any()
+    assert int((e.x != x0)[e.valid].sum(1).max()) == 1
 
 
 def test_only_the_first_search_for_few_changes_is_certified(grid3, monkeypatch) -> None:

@@ -76,6 +76,13 @@ class Domain(Batch):
         """Whether it matters how many features change, or which of them together."""
         return self.limits.max_changes is not None or any(map(len, self.spared))
 
+    @property
+    def pinned(self) -> Tensor:
+        """Rows whose only allowed context is the factual one, `(B,)`."""
+        here = self.origin.clamp(self.lower, self.upper) - self.origin
+        still = here.abs() <= _TOLERANCE * self.origin.abs().clamp(min=1.0)
+        return (still & (self.lower == self.upper)).all(1)
+
     def uncounted(self) -> Domain:
         """The same, however many features change, and whichever together."""
         return replace(self, limits=replace(self.limits, max_changes=None), spared=())
@@ -97,6 +104,12 @@ class Domain(Batch):
         unit = torch.from_numpy(self.limits.unit).to(flat.device).expand_as(moved)
         none = torch.zeros((len(flat), self.limits.num_units), dtype=torch.long, device=flat.device)
         return none.scatter_add(1, unit, moved.long()) > 0
+
+    def restored(self, x: Tensor) -> Tensor:
+        """Contexts with units that count as unchanged put back exactly: `(B, ...)`, same shape."""
+        unit = torch.from_numpy(self.limits.unit).to(x.device)
+        moved = self.changed(x)[:, unit]
+        return torch.where(moved, x.flatten(1), self.origin).view_as(x)
 
     def _miscounts(self, x: Tensor) -> list[str]:
         """Why too many features change, or those that must not together, in words, or ""."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from cfopt.engine.progress import Points
 from cfopt.engine.task import Task
-from cfopt.exact.verify import recheck, ties, verify
+from cfopt.exact.certificate import Clash
+from cfopt.exact.verify import Proof, Verdict, recheck, ties, verify
 from cfopt.names import counted
 from cfopt.problems.solved import same_decision
 from cfopt.question import Contrastive
+from cfopt.question.quantifier import Quantifier
 from cfopt.result.explanation import is_optimal
 from cfopt.result.outcomes import RowOutcomes
 from cfopt.result.status import Status
@@ -18,7 +22,7 @@ from cfopt.result.wording import BY_THE_MODEL, impossible, miss, nearness, resol
 
 
 def settle_at_start(outcomes: RowOutcomes, task: Task) -> None:
-    """Verify the contexts themselves: some may already explain."""
+    """Verify the contexts themselves: some may already explain, or be the only ones allowed."""
     rows = outcomes.open_rows()
     if not len(rows):
         return
@@ -35,6 +39,34 @@ def settle_at_start(outcomes: RowOutcomes, task: Task) -> None:
         outcomes.settle(int(rows[i]), Status.ALREADY_VALID, f"nothing to change: {reason}")
     nothing = torch.zeros(len(rows), dtype=torch.float64)
     outcomes.record(rows, start.space.origin, nothing, verdict, tie)
+    _settle_pinned(outcomes, start, rows, verdict)
+
+
+def _settle_pinned(outcomes: RowOutcomes, task: Task, rows: Tensor, verdict: Verdict) -> None:
+    """Rows that may change nothing: their factual contexts have been judged, and there is no other.
+
+    Arguments:
+        task, rows: the open rows, and their numbers in the explanation.
+        verdict: what verification says of the factual contexts.
+    """
+    domain = task.space.domain
+    pinned = [] if domain is None else domain.pinned.nonzero().flatten().tolist()
+    refuted = [i for i in pinned if not verdict.valid[i] and i not in verdict.failures]
+    if domain is None or not refuted:
+        return
+    rules, clashes = task.rules, {}
+    rivals = slice(0, int(Quantifier.EVERY in rules.criterion.multiples))
+    bound = torch.full((len(rows),), torch.nan, dtype=torch.float64)
+    bound[refuted] = torch.inf
+    immutable = zip(domain.limits.names, domain.limits.immutable, strict=True)
+    locked = tuple(name for name, fixed in immutable if fixed)
+    bounded = tuple(name for name in domain.limits.names if name not in locked)
+    for i in refuted:
+        decided = verdict.decision[i : i + 1].numpy()[rivals]
+        clashes[i] = Clash(decided, bounded, locked, math.inf)
+        why = impossible(rules.problem, rules.criterion, rules.margin, clashes[i], limited=True)
+        outcomes.settle(int(rows[i]), Status.PROVED_INFEASIBLE, why)
+    outcomes.prove(rows, Proof(bound, clashes))
 
 
 def settle(outcomes: RowOutcomes, task: Task, rows: Tensor, points: Points, unproved: str) -> None:

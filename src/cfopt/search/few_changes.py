@@ -86,17 +86,19 @@ class _Best:
 
     def __init__(self, task: Task, first: Points) -> None:
         self.task = task
-        allowed = _domain(task).allows(first.x)
-        self.points = replace(first, found=first.found & allowed)
+        domain = _domain(task)
+        allowed = domain.allows(first.x)
+        x = where_rows(allowed, domain.restored(first.x), first.x)
+        self.points = replace(first, x=x, found=first.found & allowed & _valid(task, x))
         #: Rows whose first answer changes too much, or that have none.
         self.open = ~self.points.found
-        self._loss = task.space.loss(first.x).masked_fill(self.open, torch.inf)
+        self._loss = task.space.loss(x).masked_fill(self.open, torch.inf)
 
     def keep(self, rows: Tensor, found: Points) -> None:
         """Take what is nearer, of some rows, if it is verified."""
         part, points = self.task[rows], self.points
-        with torch.no_grad():
-            valid = verify(part, found.x).valid.to(found.found.device) & found.found
+        found = replace(found, x=_domain(part).restored(found.x))
+        valid = _valid(part, found.x) & found.found
         loss = part.space.loss(found.x)
         nearer = valid & (loss < self._loss[rows])
         self._loss[rows] = torch.where(nearer, loss, self._loss[rows])
@@ -116,6 +118,11 @@ class _Best:
         self.points = replace(
             points, x=x, found=known, notes=tuple(notes), methods=tuple(methods), **counts
         )
+
+
+def _valid(task: Task, x: Tensor) -> Tensor:
+    with torch.no_grad():
+        return verify(task, x).valid.to(x.device)
 
 
 def with_few_changes(search: Search, task: Task) -> Search:

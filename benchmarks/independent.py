@@ -62,6 +62,16 @@ def nearest_l1(g: Array, h: Array) -> float:
     return float(found.fun) if found.status == 0 else np.inf
 
 
+def nearest_linf(g: Array, h: Array) -> float:
+    """The same for `min max_j |u_j|`, by scipy."""
+    eye, ones = np.eye(g.shape[1]), np.ones((g.shape[1], 1))
+    rows = np.block([[g, np.zeros((len(g), 1))], [eye, -ones], [-eye, -ones]])
+    limits = np.append(h, np.zeros(2 * g.shape[1]))
+    largest = np.append(np.zeros(g.shape[1]), 1.0)
+    found = scipy.optimize.linprog(largest, rows, limits, bounds=(None, None), method="highs")
+    return float(found.fun) if found.status == 0 else np.inf
+
+
 def is_feasible(g: Array, h: Array) -> bool:
     """Whether some u has `g u <= h`, by scipy."""
     nothing = np.zeros(g.shape[1])

@@ -362,3 +362,32 @@ def test_places_as_a_slice_are_the_same_places(chosen) -> None:
     values, places = np.arange(5.0) ** 2, np.array(chosen, dtype=int)
     assert values[in_order(places)].tolist() == values[places].tolist()
     assert isinstance(in_order(places), slice) == (chosen in ([], [3], [1, 2, 3]))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_least_largest_change_behind_a_network_is_about_that_of_a_fine_grid(seed) -> None:
+    rng = np.random.default_rng(seed)
+    first, second = nn.Linear(2, 4).double(), nn.Linear(4, 3).double()
+    with torch.no_grad():
+        for layer in (first, second):
+            layer.weight.copy_(torch.from_numpy(rng.normal(size=layer.weight.shape)))
+            layer.bias.copy_(torch.from_numpy(rng.normal(size=layer.bias.shape)))
+    pipeline = cfopt.Pipeline(nn.Sequential(first, nn.ReLU(), second), Finite(np.eye(3)))
+    x0 = torch.from_numpy(rng.normal(size=(3, 2)))
+    wanted = (pipeline.decide(x0).argmax(1) + 1) % 3
+
+    axis = torch.linspace(-3, 3, 401, dtype=torch.float64)
+    grid = torch.cartesian_prod(axis, axis)
+    best = pipeline.decide(grid).argmax(1)
+    changes = (grid - x0[:, None]).abs().amax(2).masked_fill(best != wanted[:, None], torch.inf)
+    least = changes.amin(1)
+
+    e = cfopt.explain(
+        x0,
+        pipeline,
+        cfopt.Absolute(torch.eye(3).double()[wanted]),
+        proximity=cfopt.LInf(),
+        features=cfopt.Features(lower=-3, upper=3),
+    )
+    assert (e.valid | least.isinf()).all()
+    assert (e.loss <= 1.05 * least)[e.valid].all()

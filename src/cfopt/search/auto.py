@@ -17,6 +17,7 @@ from cfopt.question.quantifier import Quantifier
 from cfopt.search.anywhere import Anywhere, anywhere
 from cfopt.search.base import Search
 from cfopt.search.broad_codes import BroadCodes
+from cfopt.search.by_squares import BySquares
 from cfopt.search.certify import Certify
 from cfopt.search.closed_form import ClosedForm
 from cfopt.search.cutting_plane import CuttingPlane
@@ -128,12 +129,15 @@ class Auto(Search):
             broad = BroadCodes(quick)
             narrow: tuple[Search, ...] = (broad, replace(broad, stray=broad.stray / 4), few)
             return Fallback((*(one for one in narrow if not one.refusal(task)), search))
-        polish = replace(self.sequential, restarts=0)
-        if self.sequential.refusal(task):
-            return Fallback((*chosen, self.tangents, Refined(self.mdmm, self.tangents)))
         climbs: Search = self.sequential
-        if not chosen and not self.certify.refusal(task) and sum(layer_sizes(task)) <= _SMALL:
-            climbs = replace(self.certify, first=climbs)
+        polish: Search = replace(self.sequential, restarts=0)
+        if climbs.refusal(task):
+            climbs, polish = Refined(BySquares(self.sequential), self.tangents), self.tangents
+            if climbs.refusal(task):
+                return Fallback((*chosen, self.tangents, Refined(self.mdmm, self.tangents)))
+        certified = replace(self.certify, first=climbs)
+        if not chosen and not certified.refusal(task) and sum(layer_sizes(task)) <= _SMALL:
+            climbs = certified
         return Fallback((*chosen, climbs, Refined(self.mdmm, polish)))
 
     def _in_scenarios(self, task: Task) -> Scenarios:

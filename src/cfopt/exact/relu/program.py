@@ -9,7 +9,7 @@ import daqp
 import numpy as np
 
 from cfopt._typing import Array
-from cfopt.exact.geometry import Euclidean
+from cfopt.exact.geometry import Largest
 from cfopt.exact.geometry.highs import solve_program
 from cfopt.exact.relu.region import Region
 from cfopt.exact.relu.relaxation import Inequalities, Intervals, Multipliers, Network
@@ -44,8 +44,10 @@ def relax(
 ) -> Relaxed | None:
     """Solve the relaxation: each unstable neuron is between its lines; None if solvers fail."""
     rows = _Rows(network, intervals, known)
-    euclidean = isinstance(region.norm, Euclidean)
-    found = rows.by_daqp(region) if euclidean else rows.by_highs(region)
+    if region.euclidean:
+        found = rows.by_daqp(region)
+    else:
+        found = rows.largest(region) if isinstance(region.norm, Largest) else rows.total(region)
     found = rows.clash(region) if found is None else found
     if found is None:
         return None
@@ -183,8 +185,8 @@ class _Rows:
         multipliers[below] += np.minimum(own[len(above) :], 0.0)
         return None, multipliers / self._length, found[:total]
 
-    def by_highs(self, region: Region) -> tuple[Array | None, Array, Array] | None:
-        """`min |u|_1`, with u split into what it adds and what it takes away."""
+    def total(self, region: Region) -> tuple[Array | None, Array, Array] | None:
+        """`min |u|_1` by HiGHS, with u split into what it adds and what it takes away."""
         lower, upper = self._bounds(region)
         size = self._size
         first = self.matrix[:, :size]
@@ -201,6 +203,24 @@ class _Rows:
         values[:size] -= found.values[self._total :]
         reduced = costs + found.multipliers @ matrix
         return values, found.multipliers, -reduced[: self._total]
+
+    def largest(self, region: Region) -> tuple[Array | None, Array, Array] | None:
+        """`min max |u_j|` by HiGHS, with one more variable t, and `-t <= u_j <= t`."""
+        lower, upper = self._bounds(region)
+        size, count = self._size, len(self.matrix)
+        unit, column, endless = np.eye(size, self._total), np.ones((size, 1)), np.full(size, np.inf)
+        found = solve_program(
+            np.append(np.zeros(self._total), 1.0),
+            np.block([[self.matrix, np.zeros((count, 1))], [unit, -column], [unit, column]]),
+            np.concatenate([self.lower, -endless, np.zeros(size)]),
+            np.concatenate([self.upper, np.zeros(size), endless]),
+            np.append(lower, 0.0),
+            np.append(upper, np.inf),
+        )
+        if found is None:
+            return None
+        multipliers = found.multipliers[:count]
+        return found.values[: self._total], multipliers, -(multipliers @ self.matrix)
 
     def read(self, values: Array | None, rows: Array, bounds: Array) -> Relaxed:
         """Multipliers by neuron, and what each unstable one gives."""

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cfopt._typing import Array
-from cfopt.exact.geometry import Euclidean, Norm
+from cfopt.exact.geometry import Euclidean, Largest, Norm
 
 #: Steps of the search for the best multiple of a plane, where it has no closed form.
 _SEARCHES = 30
+#: Steps of the search for the radius that a plane leaves out.
+_BISECTIONS = 45
 #: Rounding of sums of products, as a fraction of their terms: bounds are lowered by it.
 ROUNDING = 1e-13
 
@@ -40,8 +42,15 @@ class Region:
 
     @property
     def euclidean(self) -> bool:
-        """Whether lengths are Euclidean; otherwise they are sums of sizes."""
+        """Whether lengths are Euclidean."""
         return isinstance(self.norm, Euclidean)
+
+    @property
+    def _ends(self) -> tuple[Array, Array]:
+        """The bounds; by the largest change the radius is one for every feature."""
+        if not isinstance(self.norm, Largest):
+            return self.lower, self.upper
+        return np.maximum(self.lower, -self.radius), np.minimum(self.upper, self.radius)
 
     def within(self, lower: Array, upper: Array) -> Region:
         """The region with other bounds."""
@@ -53,17 +62,15 @@ class Region:
         The better of two: what the bounds alone say, and what the radius says where entries can
         move in the direction that lowers the product.
         """
-        ends = np.where(slopes > 0, self.lower, self.upper)
+        lower, upper = self._ends
+        ends = np.where(slopes > 0, lower, upper)
         with np.errstate(invalid="ignore"):
             terms = np.where(slopes == 0, 0.0, slopes * ends)
         by_bounds = terms.sum(axis=1) - ROUNDING * np.abs(terms).sum(axis=1)
         # An entry that must move away from 0 may move farther, as far as this bound knows.
         free = np.where(slopes > 0, self.lower < 0, self.upper > 0)
         falling = np.where(free, slopes, 0.0)
-        if self.euclidean:
-            length = np.sqrt(np.square(falling).sum(axis=1))
-        else:
-            length = np.abs(falling).max(axis=1, initial=0.0)
+        length = self.norm.dual(falling)
         if np.isinf(self.radius):
             by_radius = np.where(length > 0, -np.inf, 0.0)
         else:
@@ -124,6 +131,8 @@ class Region:
         noise = ROUNDING * abs(plane.level)
         if float(self.least(plane.slope[None])[0]) + plane.level - noise > 0:
             return np.inf
+        if isinstance(self.norm, Largest):
+            return self._least_radius(plane)
         multiples = self._candidates(plane)
         low, high = 0, len(multiples) - 1
         while low < high:  # the bound is concave in the multiple
@@ -133,6 +142,20 @@ class Region:
             else:
                 high = middle
         return max(0.0, self._by(plane, multiples[low]))
+
+    def _least_radius(self, plane: Plane) -> float:
+        """The largest radius, about, within which a plane's inequality holds nowhere."""
+        low = float(np.abs(np.clip(0.0, self.lower, self.upper)).max(initial=0.0))
+        high = self.radius
+        noise = ROUNDING * abs(plane.level)
+        for _ in range(_BISECTIONS if np.isfinite(high) else 0):
+            middle = (low + high) / 2
+            within = float(replace(self, radius=middle).least(plane.slope[None])[0])
+            if within + plane.level - noise > 0:
+                low = middle
+            else:
+                high = middle
+        return low
 
     def _candidates(self, plane: Plane) -> list[float]:
         """Multiples of a plane, in order, one of which gives about the best bound.

@@ -52,8 +52,6 @@ class ReluTask(ExactTask):
         reason = refusal_of(task.predictor) or ExactTask.limitation(task)
         if reason:
             return reason
-        if task.space.proximity.power is None:
-            return "the proximity needs to be L2 or L1"
         widest = max(layer_sizes(task))
         if widest > _WIDEST:
             return f"a layer has {widest} entries, more than {_WIDEST}"

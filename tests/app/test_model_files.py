@@ -26,6 +26,14 @@ def _xgboost(path: Path) -> tuple[Path, np.ndarray]:
     return path / "model.json", model.predict(x)
 
 
+def _ubjson(path: Path) -> tuple[Path, np.ndarray]:
+    file, expected = _xgboost(path)
+    import xgboost
+
+    xgboost.Booster(model_file=str(file)).save_model(path / "model.ubj")
+    return path / "model.ubj", expected
+
+
 def _lightgbm(path: Path) -> tuple[Path, np.ndarray]:
     lightgbm = pytest.importorskip("lightgbm")
     x, y = _data()
@@ -54,12 +62,12 @@ def _forest(path: Path) -> tuple[Path, np.ndarray]:
     return path / "forest.skops", model.predict(x)
 
 
-@pytest.mark.parametrize("save", [_xgboost, _lightgbm, _skops, _forest])
+@pytest.mark.parametrize("save", [_xgboost, _ubjson, _lightgbm, _skops, _forest])
 def test_a_model_comes_back_from_the_file_of_its_library(save, tmp_path: Path) -> None:
     path, expected = save(tmp_path)
     model = load_model(path, Trust(False, tmp_path))
     x, _ = _data()
-    if path.suffix == ".json":
+    if path.suffix in (".json", ".ubj"):
         import xgboost
 
         x = xgboost.DMatrix(x)

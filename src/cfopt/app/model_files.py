@@ -11,6 +11,7 @@ from cfopt.app.trust import Trust
 from cfopt.errors import InputError, MissingExtraError
 from cfopt.trees.importers import load_ensemble
 from cfopt.trees.predictor import TreePredictor
+from cfopt.trees.sound import check_lightgbm, check_sklearn, sound_xgboost
 
 #: Compiled types of scikit-learn that its tree ensembles consist of: arrays, no functions.
 _PARTS_OF_TREES = (
@@ -52,11 +53,15 @@ def load_model(path: Path, trust: Trust, rounding: bool | None = None) -> Any:
 
 
 def _xgboost(path: Path, trust: Trust) -> Any:
-    return import_module("xgboost").Booster(model_file=str(path))
+    found = import_module("xgboost").Booster()
+    found.load_model(sound_xgboost(path))
+    return found
 
 
 def _lightgbm(path: Path, trust: Trust) -> Any:
-    return import_module("lightgbm").Booster(model_file=str(path))
+    library = import_module("lightgbm")
+    check_lightgbm(path)
+    return library.Booster(model_file=str(path))
 
 
 def _treelite(path: Path, trust: Trust, rounding: bool | None = None) -> Any:
@@ -69,7 +74,9 @@ def _skops(path: Path, trust: Trust) -> Any:
     unknown = [name for name in held if not name.startswith(_PARTS_OF_TREES)]
     if unknown:
         trust.need(f"{path} holds types that skops does not know ({', '.join(unknown):.120})")
-    return io.load(path, trusted=held)
+    found = io.load(path, trusted=held)
+    check_sklearn(found)
+    return found
 
 
 def _onnx(path: Path, trust: Trust) -> Any:

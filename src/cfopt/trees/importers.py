@@ -13,6 +13,7 @@ from cfopt.errors import InputError
 from cfopt.extras import require
 from cfopt.trees.categories import Codes, Reading
 from cfopt.trees.ensemble import TreeEnsemble, at_single_precision
+from cfopt.trees.sound import check_lightgbm
 from cfopt.trees.treelite_arrays import ensemble_of_treelite
 
 #: The regressors of scikit-learn that round contexts to float32 before they compare.
@@ -93,16 +94,29 @@ def load_ensemble(path: str | Path, rounding: bool | None = None) -> TreeEnsembl
     require("A tree ensemble", "trees", "treelite")
     import treelite
 
-    path, kind = str(path), Path(path).suffix
-    if kind in (".json", ".ubj"):
-        found = _load(treelite.frontend.load_xgboost_model, path)
+    if not Path(path).is_file():
+        raise InputError(f"There is no file {path}.")
+    try:
+        return _load(Path(path), rounding)
+    except InputError:
+        raise
+    except (treelite.TreeliteError, ValueError, KeyError) as error:
+        raise InputError(f"{path} cannot be read as a tree ensemble: {error}") from error
+
+
+def _load(path: Path, rounding: bool | None) -> TreeEnsemble:
+    import treelite
+
+    if path.suffix in (".json", ".ubj"):
+        found = treelite.frontend.load_xgboost_model(str(path))
         return ensemble_of_treelite(found, at_single_precision, _XGBOOST)
-    if kind == ".txt":
-        _check_missing(Path(path).read_text())
-        found = _load(treelite.frontend.load_lightgbm_model, path)
+    if path.suffix == ".txt":
+        check_lightgbm(path)
+        _check_missing(path.read_text())
+        found = treelite.frontend.load_lightgbm_model(str(path))
         return ensemble_of_treelite(found, lambda t: t, _LIGHTGBM)
-    if kind in (".treelite", ".bin"):
-        found = _load(treelite.Model.deserialize, path)
+    if path.suffix in (".treelite", ".bin"):
+        found = treelite.Model.deserialize(str(path))
         if found.input_type == "float32":
             return ensemble_of_treelite(found, at_single_precision)
         if rounding is None:
@@ -116,17 +130,6 @@ def load_ensemble(path: str | Path, rounding: bool | None = None) -> TreeEnsembl
         f"load_ensemble needs a file that ends with .json, .ubj, .txt, .treelite or .bin; got "
         f"{path}."
     )
-
-
-def _load(reader: Any, path: str) -> Any:
-    import treelite
-
-    if not Path(path).is_file():
-        raise InputError(f"There is no file {path}.")
-    try:
-        return reader(path)
-    except treelite.TreeliteError as error:
-        raise InputError(f"{path} cannot be read as a tree ensemble: {error}") from error
 
 
 def _from_sklearn(model: Any, name: str, reading: Reading | None) -> TreeEnsemble:

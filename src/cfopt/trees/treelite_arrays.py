@@ -11,6 +11,7 @@ from cfopt._typing import Array
 from cfopt.errors import InputError
 from cfopt.trees.categories import Outcome, Reading, opposite, with_comparisons
 from cfopt.trees.ensemble import TreeEnsemble
+from cfopt.trees.sound import check_trees, need
 
 #: How treelite writes down `<` and `<=`, and nodes that split by categories.
 _LESS, _LESS_OR_EQUAL, _CATEGORICAL = 2, 3, 2
@@ -43,12 +44,16 @@ def ensemble_of_treelite(
             "Trees that split by categories can be read from the library's own model or file, got "
             "a file of treelite, which does not say how categories are read from contexts."
         )
+    names = ("cleft", "cright", "split_index")
+    lists = [np.concatenate([tree.get_field(name) for tree in trees]) for name in names]
+    check_trees([len(tree.get_field("cleft")) for tree in trees], lists, found.num_feature)
     vector = header.get_field("leaf_vector_shape")[0] > 1
     shrink = 1.0 / found.num_tree if header.get_field("average_tree_output")[0] else 1.0
     parts = [_tree(tree, rounded, vector, reading) for tree in trees]
     targets = header.get_field("target_id").astype(np.int32)
     if not vector and len(base) == 1:
         targets = np.zeros_like(targets)
+    need(vector or ((targets >= 0) & (targets < len(base))).all(), "a cost each")
     nodes = np.cumsum([0] + [len(part["feature"]) for part in parts])
     leaves = np.cumsum([0] + [len(part["values"]) for part in parts])
     for part, node, leaf in zip(parts, nodes, leaves, strict=False):

@@ -16,6 +16,7 @@ pytest.importorskip("treelite")
 xgboost = pytest.importorskip("xgboost")
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor  # noqa: E402
 from sklearn.multioutput import MultiOutputRegressor  # noqa: E402
+from sklearn.tree import DecisionTreeRegressor  # noqa: E402
 
 import cfopt  # noqa: E402
 from cfopt.engine.rules import Rules  # noqa: E402
@@ -333,6 +334,26 @@ def test_a_proof_that_was_tampered_with_is_rejected() -> None:
     assert _bound(task, proof, replace(boxes, left=looped)) == 0
     without = replace(proof, branches={-1: Branch((), boxes)})
     assert float(recheck(task, [without]).bound[0]) == 0
+
+    asked = replace(branch, asked=tuple(range(-1, len(boxes) + 1)))  # most hold several cells
+    assert float(recheck(task, [replace(proof, branches={-1: asked})]).bound[0]) <= loss
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+def test_cells_that_are_nearly_valid_are_settled_by_asking_the_model(reachable: bool) -> None:
+    # Costs of both signs up to 1,000 grant a cut 2e-3, while verification grants costs of 1 only
+    # 2e-6: by its leaves alone no cell of the first three columns could be told to be invalid.
+    x = np.array([(a, b) for a in range(5) for b in range(3)], dtype=float)
+    excess = np.where(x[:, 0] < 3, 1e-4 * (1 + x.sum(1)), -0.5 if reachable else 0.5)
+    costs = np.stack([1 + excess, np.ones(len(x))], axis=1)
+    costs[x[:, 0] == 4] = 1000, -1000
+    pipeline = cfopt.Pipeline(DecisionTreeRegressor().fit(x, costs), Finite(np.eye(2)))
+    e = cfopt.explain(np.array([[0.0, 1.0]]), pipeline, cfopt.Absolute([1.0, 0.0]))
+    if reachable:
+        assert e.optimal.all()
+        assert float(e.loss[0]) == pytest.approx(2.5**2)  # the fourth column begins at 2.5
+    else:
+        assert e.status[0] is Status.PROVED_INFEASIBLE
 
 
 def _bound(task: Task, proof: TreeProof, boxes: Any) -> float:

@@ -26,11 +26,23 @@ class Branch:
             several.
         boxes: the tree of boxes.
         limits: multipliers of limits on sums of features, by the boxes that they show to be far.
+        asked: boxes of one cell, in which the model itself refutes the criterion.
     """
 
     cuts: tuple[Cut, ...]
     boxes: BoxTree
     limits: dict[int, Tree] = field(default_factory=dict)
+    asked: tuple[int, ...] = ()
+
+    def floors(self, model: TreeTask, row: int) -> Array:
+        """What boxes cost at least for other reasons than cuts: `(N,)`."""
+        floors, boxes = model.floors(row, self.boxes, self.limits), self.boxes
+        cells, among = model.cells(row), range(len(floors))
+        for box in self.asked:
+            cell = boxes.only_cell(box, model.thresholds, cells) if box in among else None
+            if cell is not None and model.refutes(row, cells.context(cell)):
+                floors[box] = np.inf
+        return floors
 
 
 @dataclass(frozen=True)
@@ -117,7 +129,7 @@ class TreeProof(Certificate[TreeTask]):
             model.cells(row),
             weights,
             limits,
-            model.floors(row, branch.boxes, branch.limits),
+            branch.floors(model, row),
         )
 
     def decisions(self) -> list[Array]:

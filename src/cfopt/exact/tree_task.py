@@ -127,6 +127,19 @@ class TreeTask(Inequalities):
         inside = all(0 <= node < len(boxes) for node in multipliers)
         return limits.floors(boxes, multipliers) if limits and inside else np.zeros(len(boxes))
 
+    def refutes(self, row: int, x: Array) -> bool:
+        """Whether the criterion does not hold in a context, by the model's own prediction: `(p,)`.
+
+        Nor does it in any other context of its cell, where all costs are the same.
+        """
+        rules = self.rules[torch.tensor([row])]
+        prices = self.prices(self.contexts(x[None]))
+        rival = rules.rival(prices)
+        doubtful = rival.failures or rival.shortfall is not None
+        if doubtful or (rules.calls_solver and rules.problem.audit(rival.decisions.numpy())):
+            return False
+        return not bool(rules.judge(prices, rival.decisions).holds[0])
+
     def contexts(self, x: Array) -> Tensor:
         """Contexts in the shape and dtype of the task's own: `(R, p) -> (R, ...)`."""
         return torch.from_numpy(x).reshape(-1, *self.shape).to(self.space.origin)

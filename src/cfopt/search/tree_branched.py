@@ -74,6 +74,9 @@ class Branched:
         self.cuts: list[Cut] = []
         self._known: set[tuple[Quantifier, bytes]] = set()
         self.limits: dict[int, Tree] = {}
+        #: Cells that are not valid, though they meet all cuts, and the boxes that hold one of them.
+        self.refuted: set[bytes] = set()
+        self.asked: list[int] = []
         self.whole = True
 
     def add(self, decision: Array, quantifier: Quantifier) -> None:
@@ -81,7 +84,7 @@ class Branched:
         made = self._model.cuts(self._row, quantifier, decision[None])
         self._add(decision, quantifier, made)
 
-    def refuted(self, costs: Array) -> bool:
+    def refute(self, costs: Array) -> bool:
         """Add the cuts of a listed rival that costs break, if there is one: `(n,)`."""
         rivals = self._rivals
         k = None if rivals is None else rivals.worst(costs)
@@ -111,7 +114,7 @@ class Branched:
 
     def proof(self) -> Branch:
         """The boxes and cuts."""
-        return Branch(tuple(self.cuts), self.branching.tree(), self.limits)
+        return Branch(tuple(self.cuts), self.branching.tree(), self.limits, tuple(self.asked))
 
 
 def _key(decision: Array) -> bytes:

@@ -33,6 +33,9 @@ _LIMITED_GAP = 1e-7
 #: are tried.
 _FREE, _STARTS = 3, 2
 
+#: How many cells of a branching are refuted by asking the model there.
+_ASKED = 200
+
 _Cell = NDArray[np.int32]
 
 
@@ -213,7 +216,10 @@ class TreeRow:
         if not self.places.allow(x):
             self._limit(branched, question)
             return
-        if branched.refuted(self._root.costs(question.cell)):
+        if question.cell.tobytes() in branched.refuted:
+            self._set_apart(branched, question)
+            return
+        if branched.refute(self._root.costs(question.cell)):
             branching.again(question)
             return
         judged = self._judge.judge(question.cell, branched)
@@ -225,13 +231,23 @@ class TreeRow:
         elif decision is not None and self._judge.is_new(decision, branched):
             branched.add(decision, Quantifier.EVERY)
             branching.again(question)
+        elif decision is not None and branched.whole and len(branched.asked) < _ASKED:
+            branched.refuted.add(question.cell.tobytes())
+            self._set_apart(branched, question)
         else:
-            # Verification may grant what a cut is broken by, but does not here; or it fails. No
-            # proof gets beyond this cell.
+            # No proof gets beyond this cell.
             nearest = branched.whole and question.cost <= branching.bound
             branching.without(question)
             if nearest and decision is not None:
                 branching.cuts.tighten(question.cell, branching.forest)
+
+    def _set_apart(self, branched: Branched, question: Question) -> None:
+        """Leave out a cell that is not valid, although no cut is broken by more than is granted.
+
+        Its box is divided until the cell is alone; that box is refuted by asking the model there.
+        """
+        if not branched.branching.divide_around(question):
+            branched.asked.append(question.box)
 
     def _points(self, proof: Certificate[TreeTask], late: bool) -> Points:
         device = self.model.space.origin.device

@@ -56,6 +56,30 @@ class BoxTree:
             and all(bool((part > whole).all() and (part < count).all()) for part in parts)
         )
 
+    def only_cell(self, box: int, thresholds: list[Array], cells: Cells) -> _Ints | None:
+        """The one cell that a row may move to in a box, `(p,)`; None if there are more, or none."""
+        low, high = np.zeros(len(thresholds)), np.full(len(thresholds), np.inf)
+        divided = (self.feature >= 0) & (self.left != self.right)
+        while box > 0:
+            parent = np.flatnonzero(divided & ((self.left == box) | (self.right == box)))
+            if len(parent) != 1 or parent[0] >= box:
+                return None
+            by = self.feature[parent]
+            at = last_cell(thresholds, by, self.threshold[parent])
+            if self.left[parent] == box:
+                high[by] = np.minimum(high[by], at)
+            else:
+                low[by] = np.maximum(low[by], at + 1)
+            box = int(parent[0])
+        found = np.empty(len(thresholds), dtype=np.int32)
+        for f, (first, end) in enumerate(pairwise(cells.start.tolist())):
+            own = cells.number[first:end]
+            inside = np.flatnonzero((own >= low[f]) & (own <= high[f]))
+            if len(inside) != 1:
+                return None
+            found[f] = inside[0]
+        return found
+
 
 #: A check: boxes, claim, ensemble, cells, weights, limits and floors in; what is proved out.
 Check: TypeAlias = Callable[[BoxTree, float, TreeEnsemble, Cells, Array, Array, Array], float]

@@ -200,10 +200,16 @@ class Branching:
     def without(self, question: Question) -> None:
         """Go on without a cell that meets all cuts but not the criterion."""
         self.doubt = min(self.doubt, question.cost)
+        self.divide_around(question)
+
+    def divide_around(self, question: Question) -> bool:
+        """Divide the box of a question next to its cell; False if it holds no other cell."""
         low, high = self.extent(question)
         f = int((high - low).argmax())
-        if low[f] < high[f]:
-            self.divide(question, f, int(question.cell[f]) - int(question.cell[f] == high[f]))
+        if low[f] == high[f]:
+            return False
+        self.divide(question, f, int(question.cell[f]) - int(question.cell[f] == high[f]))
+        return True
 
     def extent(self, question: Question) -> tuple[Ints, Ints]:
         """The first and last cells of the box of a question, `(p,)` each."""

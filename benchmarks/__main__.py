@@ -8,9 +8,10 @@ and `fleet-memory` (or `-throughput`, `-kills`, `-parts`, `-results`) one thing 
 `python -m benchmarks sweep --rows 600 --seed 1` checks so many random tasks of a seed, and ends
 with code 1 if a claim was false. `python -m benchmarks claims --rows 3000` does the same for
 further questions: wishes, few changes, options, balls, models, prices and remedies. `python -m
-benchmarks thresholds --answers 10000` checks so many answers at the thresholds of tree ensembles,
-and ends likewise. `python -m benchmarks plausibility --maps 80` explains so many maps in each of
-several ways.
+benchmarks hostile --rows 5000` does it for every question behind every kind of predictor, and
+`hostile --case 17` repeats one case of it. `python -m benchmarks thresholds --answers 10000` checks
+so many answers at the thresholds of tree ensembles, and ends likewise. `python -m benchmarks
+plausibility --maps 80` explains so many maps in each of several ways.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
+
+from rich.console import Console
 
 from benchmarks import (
     certified,
@@ -32,6 +35,7 @@ from benchmarks import (
     fleet_parts,
     fleets,
     growth,
+    hostile,
     iterations,
     maps,
     networks,
@@ -53,7 +57,7 @@ from benchmarks import (
     thresholds,
     training,
 )
-from benchmarks.results import Results
+from benchmarks.results import Results, table_of
 from cfopt.names import nearest
 
 FOLDER = Path(__file__).parent
@@ -63,7 +67,16 @@ Record: TypeAlias = Callable[[str, list[dict[str, Any]]], None]
 def main(
     chosen: list[str], rows: int, answers: int, seed: int, scale: float, map_count: int
 ) -> None:
-    groups = [*GROUPS, "plausibility", "fleets", *FLEETS, "thresholds", "claims", "sweep"]
+    groups = [
+        *GROUPS,
+        "plausibility",
+        "fleets",
+        *FLEETS,
+        "thresholds",
+        "claims",
+        "sweep",
+        "hostile",
+    ]
     unknown = [name for name in chosen if name not in groups]
     if unknown:
         sys.exit(f"Error: {nearest('group', unknown[0], groups)}")
@@ -90,12 +103,19 @@ def main(
         lines = sweep.sweep(rows, seed)
         record("sweep", lines)
         violations = sum(line["violations"] for line in lines)
+    failed = 0
+    if not chosen or "hostile" in chosen:
+        lines = hostile.hostile(rows, seed)
+        record("hostile", lines)
+        failed = sum(line[name] for line in lines for name in hostile.FAILURES)
     if mismatches:
         sys.exit(f"Error: libraries contradict {mismatches} answers or points at thresholds.")
     if refuted:
         sys.exit(f"Error: brute force refutes {refuted} claims about {rows} rows.")
     if violations:
         sys.exit(f"Error: the sweep found {violations} violations in {rows} rows.")
+    if failed:
+        sys.exit(f"Error: {failed} of {rows} answers of the hostile trial are wrong or lost.")
 
 
 def _tables(record: Record) -> None:
@@ -257,7 +277,13 @@ if __name__ == "__main__":
         "groups", nargs="*", help="The groups of measurements to run; all by default."
     )
     parser.add_argument(
-        "--rows", type=int, default=3000, help="The number of rows that sweep and claims check."
+        "--rows",
+        type=int,
+        default=3000,
+        help="The number of rows that sweep, claims and hostile check.",
+    )
+    parser.add_argument(
+        "--case", type=int, help="The one case of hostile to repeat, instead of all measurements."
     )
     parser.add_argument(
         "--answers",
@@ -266,7 +292,7 @@ if __name__ == "__main__":
         help="The number of answers at thresholds that are checked.",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, help="The seed of the tasks of sweep, claims and thresholds."
+        "--seed", type=int, default=0, help="The seed of sweep, claims, hostile and thresholds."
     )
     parser.add_argument(
         "--scale",
@@ -278,4 +304,7 @@ if __name__ == "__main__":
         "--maps", type=int, default=80, help="The number of maps that the group plausibility asks."
     )
     given = parser.parse_args()
+    if given.case is not None:
+        Console().print(table_of(f"case {given.case}", hostile.repeat(given.seed, given.case)))
+        sys.exit()
     main(given.groups, given.rows, given.answers, given.seed, given.scale, given.maps)

@@ -75,6 +75,8 @@ TITLES = {
     "peers": "An evening flight or the train: cfopt beside libraries that explain classifiers",
     "claims": "Every kind of further question behind random affine predictors, each claim checked "
     "by brute force",
+    "hostile": "Every question behind every kind of predictor, on tiny random instances, each "
+    "answer judged by enumeration and samples",
     "sweep": "Random tasks of every kind, each claim checked by brute force",
 }
 
@@ -95,7 +97,7 @@ class Results:
 
     def record(self, name: str, lines: list[dict[str, Any]]) -> None:
         """Show a table, and write all of them, this one in its place."""
-        self.console.print(_table(TITLES[name], lines))
+        self.console.print(table_of(TITLES[name], lines))
         before = json.loads(self.stored.read_text()) if self.stored.exists() else {}
         kept = {title: before[title] for title in TITLES if title in before}
         results = {**kept, name: lines, "versions": surroundings()}
@@ -113,7 +115,7 @@ def _format(value: Any) -> str:
     return f"{value:.3g}" if abs(value) < 1e3 else f"{value:,.0f}"
 
 
-def _table(title: str, rows: list[dict[str, Any]]) -> Table:
+def table_of(title: str, rows: list[dict[str, Any]]) -> Table:
     table = Table(title=title, title_justify="left")
     for column in rows[0]:
         table.add_column(column)

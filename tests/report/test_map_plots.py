@@ -62,8 +62,8 @@ def _with_codes(e: cfopt.Explanation, norm: float, decision: torch.Tensor) -> cf
 def _ended(e: cfopt.Explanation, status: Status) -> cfopt.Explanation:
     """The first row as if it had ended in another way."""
     one = e[0]
-    if status is Status.VALID:
-        return one
+    if status.is_found:
+        return replace(one, status=(status,))
     if status is Status.BEST_EFFORT:
         return replace(one, status=(status,), message=("no valid context found in 9 steps",))
     same = replace(one, x=one.x0, costs=one.costs_before, decision=one.factual, status=(status,))
@@ -239,6 +239,7 @@ def test_every_outcome_has_a_picture_in_which_no_text_is_hidden(
     expected = {
         Status.VALID: "After: the decision costs",
         Status.ALREADY_VALID: "Nothing changed",
+        Status.SAMPLED: "After: the decision costs",
         Status.BEST_EFFORT: "At the nearest miss",
         Status.PROVED_INFEASIBLE: "In its way",
     }

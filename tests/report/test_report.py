@@ -104,7 +104,7 @@ def test_each_status_is_shown_with_its_question_verdict_and_proof(
 
 
 def test_a_proof_names_the_rivals_the_limits_and_what_to_unlock(mixed: cfopt.Explanation) -> None:
-    one = mixed[3]
+    one = mixed[4]
     rivals = np.asarray(one.problem.decisions())[:2]
     clash = Clash(rivals, ("rain", "wind"), ("night",), 40.0)
     text = " ".join(proof(replace(one, clash=(clash,))))
@@ -120,7 +120,7 @@ def test_a_bound_that_is_not_met_is_told_with_the_room_it_leaves(mixed: cfopt.Ex
     one = mixed[0]
     assert "at most 100% more" in proof(replace(one, bound=one.loss / 4))[0]
     assert "there may be a smaller change" in proof(replace(one, bound=one.loss * torch.nan))[0]
-    missed = replace(mixed[2], bound=torch.tensor([0.5], dtype=torch.float64))
+    missed = replace(mixed[3], bound=torch.tensor([0.5], dtype=torch.float64))
     assert proof(missed) == ["Any context that would do is at least 0.7071 away."]
     assert "at most 101% more" in proof(replace(one, bound=one.loss / 2.004**2))[0]
     missed = replace(missed, bound=torch.tensor([0.12349**2], dtype=torch.float64))
@@ -540,7 +540,7 @@ def test_before_and_after_look_different_where_a_change_is_shown(tmp_path: Path)
 
 
 def test_a_rival_that_is_the_decision_itself_is_listed_once(mixed: cfopt.Explanation) -> None:
-    one = mixed[3]
+    one = mixed[4]
     rivals = np.asarray(one.problem.decisions())
     factual = one.factual[0].double().numpy()
     known = np.array([factual, one.alternative[0].double().numpy()])

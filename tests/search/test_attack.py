@@ -19,9 +19,9 @@ def test_no_drawn_context_of_the_ball_refutes_an_alternative_that_is_the_best() 
     x, ball = normal(6, 6, seed=2), cfopt.Ball(0.3)
     wanted = pipeline.decide(x + 0.5 * normal(6, 6, seed=3))
     e = cfopt.explain(x, pipeline, cfopt.Absolute(wanted), robust=ball)
-    assert e.valid.sum() >= 3
+    assert e.answered.sum() >= 3
     refuted = []
-    for row in e.valid.nonzero().flatten().tolist():
+    for row in e.answered.nonzero().flatten().tolist():
         away = normal(2000, 6, seed=4)
         near = e.x[row] + 0.3 * away / away.norm(dim=1, keepdim=True)
         costs = pipeline.costs(near).detach()

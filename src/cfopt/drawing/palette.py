@@ -16,8 +16,8 @@ paper #faf9f6 #151513  card #ffffff #1d1d1a  tint #f3f1ec #262622  ink #23221f #
 soft #66635c #a5a198  rule #e3e0d8 #35342f  edge #8d897f #7f7c73  bar #8aa3a6 #5f7b7f
 factual #0072b2 #5ab4ee  other #c84f00 #f58b3f  third #23221f #ffffff
 rival1 #00835f #3fc79b  rival2 #a94a86 #e79ac6
-valid #1f6f78 #6cc3cc  already-valid #4f9aa3 #9ad5db  best-effort #a86a00 #e6ad4a
-proved-infeasible #7a4a8c #c79bd8  rejected #77736b #9b978e
+valid #1f6f78 #6cc3cc  already-valid #4f9aa3 #9ad5db  sampled #6b7f2a #b9cd72
+best-effort #a86a00 #e6ad4a  proved-infeasible #7a4a8c #c79bd8  rejected #77736b #9b978e
 c0 #f1efea #2a2a26  c1 #dcd9d2 #3a3934  c2 #c4c0b7 #4c4b45
 c3 #a9a49a #636159  c4 #8a857b #7f7c73  c5 #68635a #a09c91
 accent #1f6f78 #6cc3cc  on-accent #ffffff #10201f  wash #e8f1f1 #1c2b2c

@@ -154,7 +154,7 @@ def winner_first(e: Explanation) -> list[Line]:
     """The decisions at x in the first row, the one that wins there first."""
     factual, other = marks(e)
     third = [Line(decisions(e).there, "third")] if chosen_elsewhere(e) else []
-    if bool(e.valid[0]):
+    if bool(e.answered[0]):
         return [factual, *third] if same(e) else [other, factual, *third]
     if unmoved(e):
         return [factual, other]

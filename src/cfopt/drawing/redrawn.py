@@ -36,7 +36,7 @@ def origin_of(one: Explanation) -> Origin:
     that is the context itself, as behind an anchored decoder, or was not used, with the context.
     """
     latent = one.latent
-    searched = one.status[0] in (Status.VALID, Status.BEST_EFFORT)
+    searched = one.status[0].is_found or one.status[0] is Status.BEST_EFFORT
     if latent is not None and searched:
         context, costs = latent.reconstruction[0], latent.costs[0]
         known = bool(context.isfinite().all()) and bool(costs.isfinite().all())

@@ -15,8 +15,9 @@ from cfopt.engine.task import Task
 from cfopt.engine.variation import OffBy
 from cfopt.problems.base import Problem
 
-#: Starts and steps of a climb, and points that are looked at where there is no gradient.
-_STARTS, _STEPS, _POINTS = 4, 12, 96
+#: Starts and steps of a climb; rounds in which points are looked at where there is no gradient, and
+#: how many in each, unless each takes a call of a solver.
+_STARTS, _STEPS, _ROUNDS, _POINTS = 4, 12, 96, 50
 #: How many decisions are kept that may overtake an alternative.
 _RIVALS = 8
 #: The u of length 1 at which `g @ u` is largest: `(B, p) -> (B, p)`, for each proximity's norm.
@@ -31,11 +32,13 @@ class Attack:
         x: the contexts, `(B, ...)`.
         model: which predictor, 0 for the task's own, `(B,)`.
         excess: h there, as a fraction of the terms that it compares, `(B,)`.
+        points: how many points were looked at in each row.
     """
 
     x: Tensor
     model: Tensor
     excess: Tensor
+    points: int
 
 
 def attack(task: Task, x: Tensor, steepest: Steepest, seed: int = 0) -> Attack:
@@ -56,7 +59,7 @@ def attack(task: Task, x: Tensor, steepest: Steepest, seed: int = 0) -> Attack:
     """
     variation = task.variation
     assert variation is not None
-    best = Attack(x, torch.zeros(len(x), dtype=torch.long), torch.full((len(x),), -torch.inf))
+    best = Attack(x, torch.zeros(len(x), dtype=torch.long), torch.full((len(x),), -torch.inf), 0)
     for k, predictor in enumerate((task.predictor, *variation.predictors)):
         own = task.by_itself(predictor if k else None)
         climb = _Climb(own, x, variation.off_by, steepest, seed)
@@ -66,6 +69,7 @@ def attack(task: Task, x: Tensor, steepest: Steepest, seed: int = 0) -> Attack:
             where_rows(worse.to(x.device), there, best.x),
             torch.where(worse, k, best.model),
             torch.where(worse, excess, best.excess.to(excess)),
+            best.points + climb.points,
         )
     return best
 
@@ -79,6 +83,7 @@ class _Climb:
         self.task, self.x, self.off_by, self.steepest = task, x, off_by, steepest
         self.worst, self.excess = x, torch.full((len(x),), -torch.inf, dtype=torch.float64)
         self.draws = np.random.default_rng(seed)
+        self.points = 0
         self._rivals: list[Tensor] = []
 
     def run(self) -> tuple[Tensor, Tensor]:
@@ -92,11 +97,23 @@ class _Climb:
                 self._rivals += self._rivals_at(self._at(place), first=start == 0)
                 self._follow(place)
         else:
-            for k in range(_POINTS):
-                narrow = max(0, k - _POINTS // 2)  # first anywhere, then nearer and nearer
-                centre = self._off(self.worst) if narrow else 0.0
-                self._look(self._at(self._within(centre + 0.8**narrow * self._drawn())))
+            for k in range(_ROUNDS):
+                narrow = max(0, k - _ROUNDS // 2)  # first anywhere, then nearer and nearer
+                self._look_around(self._off(self.worst) if narrow else 0.0, 0.8**narrow)
         return self.worst, self.excess
+
+    def _look_around(self, centre: Array | float, share: float) -> None:
+        """Judge several points of each row around a place of the ball, `(B, p)`."""
+        count = 1 if self.task.rules.problem.rowwise else _POINTS
+        rows = torch.arange(len(self.x)).repeat_interleave(count)
+        wide = _Climb(self.task[rows], self.x[rows], self.off_by, self.steepest, 0)
+        wide.draws = self.draws
+        around = centre if isinstance(centre, float) else centre[rows]
+        wide._look(wide._at(wide._within(around + share * wide._drawn())))
+        excess, which = wide.excess.view(-1, count).max(dim=1)
+        first = count * torch.arange(len(self.x))
+        self._keep(wide.worst[first + which], excess)
+        self.points += count
 
     @property
     def _shape(self) -> tuple[int, int]:
@@ -122,15 +139,20 @@ class _Climb:
         terms = (prices.detach() * direction).abs().sum(1)
         excess = torch.where(terms > 0, h / terms, 0.0).to("cpu", torch.float64)
         excess[list(rival.failures)] = torch.inf
-        worse = excess > self.excess
-        self.worst = where_rows(worse.to(x.device), x.detach(), self.worst)
-        self.excess = torch.where(worse, excess, self.excess)
+        self._keep(x.detach(), excess)
+        self.points += 1
         if not gradient:
             return np.zeros(self._shape)
         way = self._way(prices.detach(), direction, rival.decisions)
         (slope,) = torch.autograd.grad(prices, x, way.nan_to_num(0.0), allow_unused=True)
         slope = torch.zeros_like(space.origin) if slope is None else slope
         return slope.flatten(1).double().cpu().nan_to_num(0.0).numpy()
+
+    def _keep(self, x: Tensor, excess: Tensor) -> None:
+        """Take contexts that are worse than the worst so far: `(B, ...), (B,)`."""
+        worse = excess > self.excess
+        self.worst = where_rows(worse.to(x.device), x, self.worst)
+        self.excess = torch.where(worse, excess, self.excess)
 
     def _rivals_at(self, x: Tensor, first: bool) -> list[Tensor]:
         """Decisions that may overtake an alternative: the factual one, and the runner-up at x.

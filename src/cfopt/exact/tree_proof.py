@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 import numpy as np
@@ -68,8 +68,9 @@ class TreeProof(Certificate[TreeTask]):
 
     @classmethod
     def model(cls, task: Task) -> TreeTask | None:
-        """The task as cells and cuts."""
-        return None if TreeTask.refusal(task) else TreeTask(task)
+        """The task as cells and cuts; what answers must be robust to only excludes some of them."""
+        alone = replace(task, variation=None)
+        return None if TreeTask.refusal(alone) else TreeTask(alone)
 
     def bound(self, model: TreeTask, row: int, check: Check = proved) -> float:
         """What the boxes prove when every cut is made and every sum is added again.

@@ -36,11 +36,12 @@ class UnlistedRow:
 
     Attributes:
         failed: whether the solver failed in a context of the ball.
+        tried: in how many contexts it was asked.
     """
 
     def __init__(self, model: AffineTask, rules: Rules, row: int, prices: Array) -> None:
         self._model, self._rules, self._row, self._prices = model, rules, row, prices
-        self.failed = False
+        self.failed, self.tried = False, 0
 
     def attack(self, offer: Callable[[Array], None], worst: Callable[[], Array]) -> bool:
         """Solve in contexts of the ball; return whether these were all its corners.
@@ -73,6 +74,7 @@ class UnlistedRow:
         there = torch.from_numpy(self._prices + off @ slopes.T)
         rules = self._rules[torch.zeros(len(there), dtype=torch.long)]
         rival = rules.rival(there)
+        self.tried += len(there)
         if rival.failures:
             self.failed = True
             return False

@@ -37,6 +37,7 @@ class Verdict:
         failures: why the solver failed, or the context is not allowed, by row.
         assured: what is known of contexts that are a little off and of other predictors, in words
             to follow an answer, for each row; empty where answers need not stand up to anything.
+        tried: at how many points alone that was tried, where it is not proved; else 0, `(B,)`.
     """
 
     valid: Tensor
@@ -47,14 +48,19 @@ class Verdict:
     costs: Tensor
     failures: dict[int, str]
     assured: tuple[str, ...] = ()
+    tried: Tensor | None = None
+
+    def is_sampled(self, row: int) -> bool:
+        """Whether a row is valid only as far as was tried."""
+        return self.tried is not None and bool(self.tried[row])
 
 
 def verify(task: Task, x: Tensor, costs: Tensor | None = None) -> Verdict:
     """Judge contexts: valid is `h <= 1e-6 * sum_j |price_j d_j|`, `(B, ...) -> Verdict`.
 
     The contexts themselves, as they will be returned, also where codes were searched. Where answers
-    have to stand up to something, that is judged on top: exactly for affine predictors, else by
-    looking for an exception. Of a wish, one plan is to do in all contexts and under all predictors.
+    have to stand up to something, that is judged on top (`assure`): a row may then be valid as far
+    as was tried. Of a wish, one plan is to do in all contexts and under all predictors.
 
     Arguments:
         task: the rows.
@@ -90,7 +96,11 @@ def _verified(task: Task, x: Tensor, costs: Tensor) -> Verdict:
     )
     words = dict(zip(rows.tolist(), checked.words, strict=True))
     assured = tuple(words.get(row, "") for row in range(len(valid)))
-    return replace(verdict, valid=valid, violation=violation, failures=failures, assured=assured)
+    tried = torch.zeros(len(valid), dtype=torch.long)
+    tried[rows] = checked.tried
+    return replace(
+        verdict, valid=valid, violation=violation, failures=failures, assured=assured, tried=tried
+    )
 
 
 def _judged(task: Task, x: Tensor, costs: Tensor) -> Verdict:

@@ -34,7 +34,8 @@ class WorstCase:
         excess: h, over all contexts and predictors that were looked at, `(R,)`.
         size: the terms that tolerances are a fraction of, `(R,)`.
         rounding: what rounding may add, `(R,)`.
-        proved: whether no context of the ball and no predictor can have a larger one, `(R,)`.
+        tried: how many contexts of the ball were looked at, where another may have a larger one;
+            0 where it is proved that none has, `(R,)`.
         solved: whether the solver was asked.
     """
 
@@ -42,7 +43,7 @@ class WorstCase:
     excess: Array
     size: Array
     rounding: Array
-    proved: NDArray[np.bool_]
+    tried: NDArray[np.int64]
     solved: bool
 
     def holds(self, tolerance: float) -> Tensor:
@@ -59,7 +60,7 @@ class _Found:
         self.excess: Array = np.full(count, -np.inf)
         self.size: Array = np.zeros(count)
         self.rounding: Array = np.zeros(count)
-        self.proved = np.ones(count, dtype=bool)
+        self.tried = np.zeros(count, dtype=np.int64)
 
     def offer(self, at: Indices, decisions: Array, values: Array) -> None:
         """Compare with another decision of some rows: `(K,), (K, m), (3, K)`."""
@@ -113,7 +114,7 @@ class WorstCases:
             found.excess,
             found.size,
             found.rounding,
-            found.proved & ~np.isin(np.arange(len(rows)), list(failures)),
+            found.tried,
             solved,
         )
 
@@ -167,8 +168,8 @@ class _OneModel:
         assert rival is not None
         decisions = rival.decisions.numpy()[at]
         found.offer(at, decisions, case.values(Quantifier.EVERY, decisions))
-        sure = rival.shortfall is None
-        found.proved[at] &= sure
+        if rival.shortfall is not None:
+            found.tried[at] += 1
         if self._model.off_by is None:
             return
         for k in range(len(at)):
@@ -194,7 +195,8 @@ class _OneModel:
 
         if not lone.attack(offer, worst):
             granted = float(found.rounding[row]), float(found.size[row])
-            found.proved[row] &= not lone.failed and lone.small_parts(*granted)
+            if lone.failed or not lone.small_parts(*granted):
+                found.tried[row] += lone.tried
         if lone.failed:
             found.excess[row] = np.inf
 

@@ -124,7 +124,7 @@ def _sparing(found: _Found, task: Task, count: int, explain: Explain) -> None:
         domain = Domain.unlimited(found.first.features, task.space.origin)
     name = cache(domain.unit_name)
     spared: list[tuple[frozenset[int], ...]] = [()] * len(found)
-    rows = [row for row, one in enumerate(found.first.status) if one is Status.VALID]
+    rows = [row for row, one in enumerate(found.first.status) if one.is_found]
     latest = found.first[rows]
     for _ in range(count - 1):
         if not rows:
@@ -144,7 +144,7 @@ def _sparing(found: _Found, task: Task, count: int, explain: Explain) -> None:
         for i, row in enumerate(rows):
             if answers.status[i] is Status.PROVED_INFEASIBLE:
                 found.say(row, "; no other option")
-        good = [i for i in range(len(rows)) if answers.status[i] is Status.VALID]
+        good = [i for i in range(len(rows)) if answers.status[i].is_found]
         found.add(answers, {i: rows[i] for i in good}, "another way")
         changed = domain[torch.tensor(rows)].changed(answers.x).cpu().numpy()
         for i in good:
@@ -159,7 +159,7 @@ def _by_plan(found: _Found, task: Task, count: int, explain: Explain) -> None:
     problem, listed = task.rules.problem, task.rules.problem.decisions()
     assert listed is not None  # as `Enumeration` has made sure
     passed: list[Array] = [np.empty((0, problem.num_columns))] * len(found)
-    rows = [row for row, one in enumerate(found.first.status) if one is Status.VALID]
+    rows = [row for row, one in enumerate(found.first.status) if one.is_found]
     latest = found.first[rows]
     for _ in range(count - 1):
         if not rows:
@@ -176,7 +176,7 @@ def _by_plan(found: _Found, task: Task, count: int, explain: Explain) -> None:
         for i, row in enumerate(rows):
             if answers.status[i] is Status.PROVED_INFEASIBLE:
                 found.say(row, "; no other option")
-        good = [i for i in range(len(rows)) if answers.status[i] is Status.VALID]
+        good = [i for i in range(len(rows)) if answers.status[i].is_found]
         found.add(answers, {i: rows[i] for i in good}, ANOTHER_PLAN)
         rows, latest = [rows[i] for i in good], answers[good]
 
@@ -205,7 +205,7 @@ def _apart(found: _Found, task: Task, count: int, explain: Explain) -> None:
     """Add options that are found from elsewhere, and a distance apart from earlier ones."""
     generator = torch.Generator().manual_seed(0)
     first, home = found.first, task.space.home
-    rows = [row for row, one in enumerate(first.status) if one is Status.VALID]
+    rows = [row for row, one in enumerate(first.status) if one.is_found]
     for _ in range((count - 1) * _STARTS):
         rows = [row for row in rows if found.count(row) < count]
         if not rows:
@@ -221,7 +221,7 @@ def _apart(found: _Found, task: Task, count: int, explain: Explain) -> None:
         for i, row in enumerate(rows):
             least = _APART * float(first.distance[row])
             away = (found.contexts(row) - answers.x[i]).flatten(1).norm(dim=1)
-            if answers.status[i] is Status.VALID and bool((away >= least).all()):
+            if answers.status[i].is_found and bool((away >= least).all()):
                 taken[i] = row
         found.add(answers, taken, "a distance apart from the others")
     found.sort()

@@ -16,7 +16,6 @@ from cfopt.question.features import Features
 from cfopt.question.proximity import Proximity
 from cfopt.question.robustness import Robustness
 from cfopt.result.explanation import Explanation
-from cfopt.result.status import Status
 from cfopt.result.trade_off import TradeOff, as_near
 from cfopt.search import Search
 
@@ -64,7 +63,7 @@ def trade_off(
     )
     needed = Domain.unlimited(free.features, free.x0).changed(free.x).sum(1).tolist()
     curves: list[list[Explanation]] = [[] for _ in range(len(free))]
-    rows = [row for row, status in enumerate(free.status) if status is Status.VALID]
+    rows = [row for row, status in enumerate(free.status) if status.is_found]
     count = 1
     while rows and (most is None or count <= most):
         limited = replace(free.features, max_changes=count)
@@ -85,7 +84,7 @@ def trade_off(
 def _no_worse(one: Explanation, earlier: list[Explanation]) -> Explanation:
     """An answer, or the one with fewer changes where a search has missed that it is nearer."""
     last = earlier[-1] if earlier else None
-    if last is None or not last.valid[0] or as_near(one, last):
+    if last is None or not last.answered[0] or as_near(one, last):
         return one
     message = ("no nearer one was found than with fewer changes",)
     return replace(last, asked=one.asked, bound=one.bound, message=message)

@@ -113,7 +113,6 @@ def finish(folder: RunFolder, console: Console) -> None:
                 f"of them are in {folder.data}."
             )
     _write(folder, gathered, console, [JSON_LINES] if written else [])
-    folder.work.files.verify()
     settled = sum(gathered.tally.status[one] for one in Status if one.is_settled)
     counts = {str(one): gathered.tally.status[one] for one in Status if gathered.tally.status[one]}
     folder.succeed(
@@ -241,7 +240,7 @@ def _measures(e: Explanation, work: Work) -> pd.DataFrame | None:
     """The measures of the field; those that need further solves of some answers only."""
     from cfopt.result.measures import evaluate
 
-    rows = _spread([i for i, s in enumerate(e.status) if s is Status.VALID], work.measured)
+    rows = _spread([i for i, s in enumerate(e.status) if s.is_found], work.measured)
     known = work.first.question.reference
     if known is not None and (len(known) < 2 or find_spec("sklearn") is None):
         known = None

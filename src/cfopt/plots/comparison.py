@@ -65,7 +65,7 @@ def _draw_answer(e: Explanation, name: str, left: Axes, right: Axes) -> None:
     scene = map_scene(e, "plot_naive_and_plausible")
     draw_image(left, scene, pixels(e.x[0]))
     draw_routes(left, scene, *winner_first(e)[:1], size=_SIZE)
-    title = f"{name} explanation" if e.valid[0] else f"{name}: {e.status[0]}"
+    title = f"{name} explanation" if e.answered[0] else f"{name}: {e.status[0]}"
     caption(left, title, f"distance {e.distance[0]:.3g}\n{values(e, 'costs')}", _TITLE)
     factor = magnification(e.x0[0], e.x[0])
     draw_image(right, scene, magnified(e.x0[0], e.x[0], factor))

@@ -65,7 +65,7 @@ def _draw_features(e: Explanation) -> Figure:
         handles += _obstacles(right, clash, first)
         reasons(changes, clash)
     else:
-        front, back = (other, factual) if e.valid[0] else (factual, other)
+        front, back = (other, factual) if e.answered[0] else (factual, other)
         _panel(e, right, "After", replace(first, prices=after, strong=front, weak=(back,)))
         _changes(e, figure, changes)
     if first.scene.has_places:

@@ -148,7 +148,7 @@ def _headed(e: Explanation) -> Figure:
 def _after_title(e: Explanation) -> str:
     if e.status[0] is Status.ALREADY_VALID:
         return "After, unchanged"
-    return "After" if e.valid[0] else "At the nearest miss"
+    return "After" if e.answered[0] else "At the nearest miss"
 
 
 def _title(axes: Axes, text: str) -> None:

@@ -48,7 +48,7 @@ def plot_trade_off(curve: TradeOff, path: str | Path | None = None) -> Figure:
             color=INK,
         )
     for count, one in enumerate(answers, 1):
-        if not one.valid[0]:
+        if not one.answered[0]:
             impossible = one.status[0] is Status.PROVED_INFEASIBLE
             words = "impossible" if impossible else "none found"
             axes.axvline(count, color=FACTUAL, linewidth=1, linestyle=":")

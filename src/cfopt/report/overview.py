@@ -109,11 +109,13 @@ def _asked(e: Explanation) -> str:
 
 
 def _lede(tally: Tally) -> str:
-    asked, answered = tally.rows, tally.valid
+    asked, answered = tally.rows, tally.answered
     if not asked:
         return "No question was asked."
     proved = tally.status[Status.PROVED_INFEASIBLE]
     text = f"{asked:,} {'question' if asked == 1 else 'questions'} asked, {answered:,} answered"
+    if sampled := tally.status[Status.SAMPLED]:
+        text += f" ({sampled:,} only at the points that were tried)"
     if proved:
         text += f"; {proved:,} proved to have no answer"
     rest = asked - answered - proved
@@ -123,8 +125,8 @@ def _lede(tally: Tally) -> str:
 def _facts(tally: Tally, seconds: float, measure: str) -> list[Fact]:
     facts = []
     if tally.rows:
-        detail = f"{tally.valid:,} of {tally.rows:,}"
-        facts.append(Fact(percent(tally.valid, tally.rows), "Answered", detail))
+        detail = f"{tally.answered:,} of {tally.rows:,}"
+        facts.append(Fact(percent(tally.answered, tally.rows), "Answered", detail))
     if tally.found:
         spread = f"{tally.nearest:.3g} to {tally.farthest:.3g}"
         facts.append(Fact(f"{np.median(tally.distances.values):.3g}", "Median distance", spread))

@@ -107,7 +107,7 @@ def by_worth(e: Explanation) -> list[int]:
     rest = range(_FIRST, len(e))
     return [
         *range(min(_FIRST, len(e))),
-        *sorted(rest, key=lambda row: (e.status[row].is_valid, distance[row])),
+        *sorted(rest, key=lambda row: (e.status[row].is_answer, distance[row])),
     ]
 
 
@@ -191,7 +191,7 @@ def _after_title(one: Explanation) -> str:
         return "In its way"
     if one.status[0] is Status.ALREADY_VALID:
         return "After, unchanged"
-    return "After" if one.status[0] is Status.VALID else "At the nearest miss"
+    return "After" if one.status[0].is_found else "At the nearest miss"
 
 
 def _caption(one: Explanation, panel: Panel) -> str:

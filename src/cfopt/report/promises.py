@@ -5,7 +5,6 @@ Each function takes an explanation of a single row.
 
 from __future__ import annotations
 
-from cfopt.exact.assurance import UNPROVED
 from cfopt.names import counted
 from cfopt.report.changes import Move
 from cfopt.result.explanation import Explanation
@@ -15,7 +14,7 @@ from cfopt.result.wording import radius_words
 
 def promises(e: Explanation, moves: list[Move]) -> list[str]:
     """How few changes there are, what the answer stands up to, and how far it may be off."""
-    if not e.status[0].is_valid:
+    if not e.status[0].is_answer:
         return []
     return [*_few(e, moves), *_robust(e), *room(e)]
 
@@ -31,8 +30,9 @@ def _robust(e: Explanation) -> list[str]:
     robust = e.asked.robust
     if robust is None:
         return []
-    proved = "" if _proved(e) else " A search for exceptions found none, which does not prove it."
-    return [f"It stays right if things turn out a little otherwise: {robust.words}.{proved}"]
+    if e.status[0] is Status.SAMPLED:
+        return [f"It was right wherever it was tried {robust.words}, which does not prove it."]
+    return [f"It stays right if things turn out a little otherwise: {robust.words}."]
 
 
 def room(e: Explanation) -> list[str]:
@@ -41,8 +41,3 @@ def room(e: Explanation) -> list[str]:
         return []
     words = radius_words(float(e.radius[0]), e.radius_kind[0])
     return [words] if words else []
-
-
-def _proved(e: Explanation) -> bool:
-    """Whether an answer was proved to be robust: its message says where it was only searched."""
-    return UNPROVED not in e.message[0]

@@ -25,6 +25,7 @@ from cfopt.result.wording import rounded_down
 MEANING = {
     Status.VALID: "a context in which it would be so was found, and checked by a fresh solve",
     Status.ALREADY_VALID: "it is so without any change",
+    Status.SAMPLED: "it was so at every point that was tried around a context, which is no proof",
     Status.BEST_EFFORT: "no such context was found, and none was ruled out",
     Status.PROVED_INFEASIBLE: "it was proved that no allowed context makes it so",
     Status.REJECTED: "the question could not be asked; the row says why",
@@ -33,6 +34,7 @@ MEANING = {
 PLAIN = {
     Status.VALID: "Found",
     Status.ALREADY_VALID: "Already so",
+    Status.SAMPLED: "Found, not proved",
     Status.BEST_EFFORT: "Not found",
     Status.PROVED_INFEASIBLE: "Impossible",
     Status.REJECTED: "Not asked",
@@ -89,7 +91,7 @@ def verdict(e: Explanation) -> str:
     if e.status[0] is Status.PROVED_INFEASIBLE:
         where = "No allowed context" if e.features.limited else "No context"
         return f"{where} {e.criterion.failure(facts(e))}."
-    if e.status[0] is Status.VALID:
+    if e.status[0].is_found:
         holds = e.criterion.success(_brief(facts(e)))
         if holds:
             return f"With the changes below, {holds}.{_taken_instead(e)}"
@@ -137,7 +139,7 @@ def proof(e: Explanation, measure: str | None = None) -> list[str]:
 
 def _contested(e: Explanation) -> bool:
     """Whether an answer argues for another decision, and without a margin."""
-    return e.margin == 0 and e.criterion.contrasts and bool(e.valid[0]) and not same(e)
+    return e.margin == 0 and e.criterion.contrasts and bool(e.answered[0]) and not same(e)
 
 
 @once
@@ -172,13 +174,13 @@ def _nearness(e: Explanation, measure: str) -> list[str]:
     if math.isfinite(bound) and bound > 0:
         bound, loss = distance_of(e, bound), distance_of(e, loss)
         least, how = rounded_down(bound, 4), f", measured {measure}" if measure else ""
-        if status is Status.VALID:
+        if status.is_found:
             return [
                 f"No context nearer than {least} would do{how}; this one is {loss:.4g} away, at "
                 f"most {percent_up(loss / bound - 1)} more than the least possible."
             ]
         return [f"Any context that would do is at least {least} away{how}."]
-    if status is Status.VALID:
+    if status.is_found:
         return ["Nothing is proved about nearer ones: there may be a smaller change."]
     return ["Nothing is proved: there may be an answer that the search did not find."]
 

@@ -100,7 +100,7 @@ class Tally:
     def __init__(self) -> None:
         self.rows = 0
         self.status: Counter[Status] = Counter()
-        self.valid = self.found = self.closest = self.ties = self.rated = self.usual = 0
+        self.answered = self.found = self.closest = self.ties = self.rated = self.usual = 0
         self.distances = Sample(_KEPT)
         self.nearest, self.farthest = np.inf, -np.inf
         self.names: tuple[str, ...] = ()
@@ -124,9 +124,9 @@ class Tally:
         """
         self.rows += len(e)
         self.status.update(e.status)
-        valid = host(e.valid).astype(bool)
-        found = valid & (host(e.steps) > 0)
-        self.valid += int(valid.sum())
+        answered = host(e.answered).astype(bool)
+        found = answered & (host(e.steps) > 0)
+        self.answered += int(answered.sum())
         self.found += int(found.sum())
         self.closest += int((host(e.optimal).astype(bool) & found).sum())
         self.ties += int((host(e.tie).astype(bool) & found).sum())
@@ -135,14 +135,14 @@ class Tally:
             self.distances.add(rows[found], distance)
             self.nearest = min(self.nearest, float(distance.min()))
             self.farthest = max(self.farthest, float(distance.max()))
-        if e.latent is not None and valid.any():
-            words = [word for word, ok in zip(ratings(e), valid.tolist(), strict=True) if ok]
+        if e.latent is not None and answered.any():
+            words = [word for word, ok in zip(ratings(e), answered.tolist(), strict=True) if ok]
             self.rated += len(words)
             self.usual += len(words) - words.count("unusual")
-        self._explain_none(e, rows, valid)
+        self._explain_none(e, rows, answered)
         if len(e) and not has_images(e):
             self._count_changes(e, rows, found)
-            self._describe(e, valid)
+            self._describe(e, answered)
 
     def _count_changes(self, e: Explanation, rows: Array, found: Array) -> None:
         before, after = (x.flatten(1).double().cpu().numpy() for x in (e.x0, e.x))
@@ -173,23 +173,23 @@ class Tally:
             else:
                 self.kinds.setdefault(kind, Kind()).add(int(numbers[i]), int(keys[i]), scaled[i])
 
-    def _explain_none(self, e: Explanation, rows: Array, valid: Array) -> None:
-        for i in np.flatnonzero(~valid).tolist():
+    def _explain_none(self, e: Explanation, rows: Array, answered: Array) -> None:
+        for i in np.flatnonzero(~answered).tolist():
             status = e.status[i]
             reason = (status, _reason(e, i))
             if reason not in self.reasons and len(self.reasons) >= _MOST_REASONS:
                 reason = (status, "other reasons")
             self.reasons.setdefault(reason, [0, int(rows[i])])[0] += 1
 
-    def _describe(self, e: Explanation, valid: Array) -> None:
+    def _describe(self, e: Explanation, answered: Array) -> None:
         """Sums of features and of their squares, of rows with and without an answer."""
         x = e.x0.flatten(1).double().cpu().numpy()
         finite = np.isfinite(x).all(axis=1)
-        for answered in (True, False):
-            some = x[finite & (valid == answered)]
+        for so in (True, False):
+            some = x[finite & (answered == so)]
             sums = np.stack([np.full(x.shape[1], len(some)), some.sum(0), (some**2).sum(0)])
-            known = self._sums[answered]
-            self._sums[answered] = sums if known.shape[1] == 0 else known + sums
+            known = self._sums[so]
+            self._sums[so] = sums if known.shape[1] == 0 else known + sums
 
     def means(self, answered: bool) -> tuple[int, Array, Array]:
         """How many rows have an answer, or none; means and deviations of their features."""

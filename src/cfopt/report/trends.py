@@ -23,7 +23,7 @@ def trend(e: Explanation, moves: Sequence[Sequence[Move]]) -> str:
         e: the explanation.
         moves: the features that moved in every row.
     """
-    found = [row for row, valid in enumerate(e.valid.tolist()) if valid and moves[row]]
+    found = [row for row, answered in enumerate(e.answered.tolist()) if answered and moves[row]]
     if len(found) < _LEAST:
         return ""
     seen = Counter(
@@ -44,7 +44,7 @@ def trend(e: Explanation, moves: Sequence[Sequence[Move]]) -> str:
 
 def land_trend(e: Explanation) -> str:
     """What becomes of the land on most maps that are answered, in a sentence; "" if unknown."""
-    found = [row for row in range(len(e)) if bool(e.valid[row]) and int(e.steps[row]) > 0]
+    found = [row for row in range(len(e)) if bool(e.answered[row]) and int(e.steps[row]) > 0]
     if len(found) < _LEAST or not has_maps(e):
         return ""
     kinds = [land_change(e[row], origin_of(e[row])).kinds for row in found]

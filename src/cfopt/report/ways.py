@@ -69,10 +69,10 @@ def _option(one: Explanation, number: int) -> Way:
 def _way(one: Explanation, name: str, words: _Words) -> Way:
     moves = feature_moves(one)[0]
     changes = changes_of(one, moves)
-    valid = one.status[0].is_valid
-    said = words(one, changes) if valid and changes.rows else sentences.verdict(one)
+    answered = one.status[0].is_answer
+    said = words(one, changes) if answered and changes.rows else sentences.verdict(one)
     proof = tuple(sentences.proof(one, measured(one)))
-    return Way(name, said, float(one.distance[0]) if valid else None, changes, proof)
+    return Way(name, said, float(one.distance[0]) if answered else None, changes, proof)
 
 
 def _moved(one: Explanation, changes: Changes) -> str:

@@ -167,11 +167,17 @@ class Explanation(Batch):
         valid = [status.is_valid for status in self.status]
         return torch.tensor(valid, dtype=torch.bool, device=self.x.device)
 
+    @cached_property
+    def answered(self) -> Tensor:
+        """Which rows have an answer: those that are valid, and those only sampled, `(B,)`."""
+        answered = [status.is_answer for status in self.status]
+        return torch.tensor(answered, dtype=torch.bool, device=self.x.device)
+
     @property
     def gap(self) -> Tensor:
         """By how much a nearer explanation could undercut the loss, `(B,)`; NaN if unknown."""
         gap = (self.loss - self.bound).clamp(min=0)
-        return torch.where(self.valid, gap, torch.nan)
+        return torch.where(self.answered, gap, torch.nan)
 
     @property
     def optimal(self) -> Tensor:
@@ -193,7 +199,7 @@ class Explanation(Batch):
 
         The Euclidean distance, in units of the features' scales; `radius_kind` says how it is
         known. The nearest answers lie on a boundary, so that theirs is 0; ask for a margin or for a
-        ball to get others. NaN for rows without a valid answer, or where nothing is known.
+        ball to get others. NaN for rows without an answer, or where nothing is known.
 
         Behind affine predictors whose decisions can be listed it comes with the explanation.
         Elsewhere it is measured when it is first asked for, which takes solves and, behind other

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +23,7 @@ from cfopt.exact.affine import is_affine
 from cfopt.exact.affine_radius import AffineRadius
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.geometry import Euclidean
+from cfopt.exact.tree_failure import TreeFailures
 from cfopt.pipeline import Pipeline
 from cfopt.question.ball import Ball
 from cfopt.question.proximity import L2
@@ -36,15 +38,16 @@ def radii(e: Explanation, pipeline: Pipeline) -> Radii:
     """How far each x may be off: the nearest context in which the criterion does not hold.
 
     The Euclidean distance, in units of the features' scales, any margin apart; which features may
-    be off is said in `Ball`. Behind an affine predictor as `AffineRadius` says, for a wish of the
-    plan that it comes down to, which is a lower bound. Else it is an upper bound: the distance of
-    an exception that was found. Rows without a valid answer have none: NaN.
+    be off is said in `Ball`. Behind an affine predictor as `AffineRadius` says and behind trees as
+    `TreeFailures` does, for a wish of the plan that it comes down to, which is a lower bound. Else
+    it is an upper bound: the distance of an exception that was found. Rows without an answer have
+    none: NaN.
 
     Arguments:
         e: the answers.
         pipeline: the one that was explained.
     """
-    rows = e.valid.nonzero().flatten()
+    rows = e.answered.nonzero().flatten()
     with torch.inference_mode(False), torch.no_grad(), pipeline.eval_mode():
         now = pipeline.deployed(e.x[rows]) if len(rows) else e.costs[rows]
     if not torch.allclose(now.to(e.costs), e.costs[rows], rtol=1e-3, atol=1e-6):
@@ -62,7 +65,7 @@ def quick_radii(e: Explanation, pipeline: Pipeline, recall: Recall | None = None
         e, pipeline: as for `radii`.
         recall: what the explanation has read off the predictor already, if it is at hand.
     """
-    if e.valid.any() and not is_affine(pipeline.predictor):
+    if e.answered.any() and not is_affine(pipeline.predictor):
         return None
     return _measured(e, pipeline, all_costs=False, recall=recall)
 
@@ -75,7 +78,7 @@ def _nothing(e: Explanation) -> Radii:
 def _measured(
     e: Explanation, pipeline: Pipeline, all_costs: bool, recall: Recall | None = None
 ) -> Radii | None:
-    rows = e.valid.nonzero().flatten().cpu()
+    rows = e.answered.nonzero().flatten().cpu()
     if not len(rows):
         return _nothing(e)
     with torch.inference_mode(False), pipeline.eval_mode():
@@ -93,7 +96,7 @@ def _measured(
 
 def _of_rows(
     part: Explanation, pipeline: Pipeline, all_costs: bool, recall: Recall | None
-) -> tuple[Array, NDArray[np.str_]] | None:
+) -> tuple[Array, NDArray[Any]] | None:
     """Of rows that are all valid, lengths and kinds; None where that is not quick, and is to be.
 
     Nothing is known where a length is NaN, whatever its kind.
@@ -118,10 +121,35 @@ def _of_rows(
         return length, np.where(exact, str(sure), str(RadiusKind.AT_LEAST))
     if not all_costs:
         return None
-    return _by_attack(replace(task, differentiable=_differentiable(task)), part.x, units)
+    if TreeFailures.serves(about):
+        length, kinds = _by_cells(about, units)
+        if wish:
+            kinds[kinds == RadiusKind.EXACT] = RadiusKind.AT_LEAST
+    else:
+        length, kinds = np.zeros(len(part)), np.full(len(part), "", dtype=object)
+    rows = torch.from_numpy(np.flatnonzero(kinds == ""))
+    if len(rows):
+        rest = replace(task[rows], differentiable=_differentiable(task))
+        length[rows], kinds[rows] = _by_attack(rest, part.x[rows], units)
+    return length, kinds
 
 
-def _by_attack(task: Task, x: Tensor, units: Array) -> tuple[Array, NDArray[np.str_]]:
+def _by_cells(task: Task, units: Array) -> tuple[Array, NDArray[Any]]:
+    """The nearest cell of trees that is an exception, or how far it is at least; else no kind."""
+    length, kinds = np.zeros(len(task)), np.full(len(task), "", dtype=object)
+    rows = list(range(len(task)))
+    for radius in (*_RADII, np.inf):
+        trees = TreeFailures(task, OffBy(radius, L2(), units))
+        found = {row: trees.nearest(row) for row in rows}
+        rows = [row for row, one in found.items() if one.bound == np.inf]
+        for row, one in found.items():
+            length[row] = max(length[row], min(one.bound, radius))
+            exact = one.bound == one.distance
+            kinds[row] = RadiusKind.EXACT if exact else RadiusKind.AT_LEAST if length[row] else ""
+    return length, kinds
+
+
+def _by_attack(task: Task, x: Tensor, units: Array) -> tuple[Array, NDArray[Any]]:
     """Upper bounds: the way to an exception, halved until it is as short as it gets."""
     nearest = np.full(len(x), np.inf)
     for radius in _RADII:

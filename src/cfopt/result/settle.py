@@ -36,7 +36,8 @@ def settle_at_start(outcomes: RowOutcomes, task: Task) -> None:
         if same[i] and isinstance(criterion, Contrastive):
             reason = f"{criterion.subject} is the factual decision"
         reason += verdict.assured[i] if verdict.assured else ""
-        outcomes.settle(int(rows[i]), Status.ALREADY_VALID, f"nothing to change: {reason}")
+        status = Status.SAMPLED if verdict.is_sampled(i) else Status.ALREADY_VALID
+        outcomes.settle(int(rows[i]), status, f"nothing to change: {reason}")
     nothing = torch.zeros(len(rows), dtype=torch.float64)
     outcomes.record(rows, start.space.origin, nothing, verdict, tie)
     _settle_pinned(outcomes, start, rows, verdict)
@@ -96,7 +97,8 @@ def settle(outcomes: RowOutcomes, task: Task, rows: Tensor, points: Points, unpr
             what += resolved(rules.problem, rules.criterion, verdict.wanted, i)
             what += verdict.assured[i] if verdict.assured else ""
             how_near = nearness(losses[i], bounds[i], optimal[i]) or unproved
-            outcomes.settle(row, Status.VALID, what + how_near + moved[i])
+            status = Status.SAMPLED if verdict.is_sampled(i) else Status.VALID
+            outcomes.settle(row, status, what + how_near + moved[i])
             continue
         if i in proof.clashes:
             limited = task.space.domain is not None

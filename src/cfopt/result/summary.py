@@ -17,7 +17,7 @@ _SHOWN = 6
 def summary(e: Explanation) -> str:
     """What was asked, how it ended, what changed."""
     lines = _of_row(e) if len(e) == 1 else _of_batch(e)
-    if e.radii is not None and len(e) == 1 and e.valid[0]:
+    if e.radii is not None and len(e) == 1 and e.answered[0]:
         lines += [words] if (words := radius_words(float(e.radius[0]), e.radius_kind[0])) else []
     if e.prices is not None and len(e) == 1:
         lines += _of_prices(e.prices)
@@ -82,7 +82,7 @@ def _of_batch(e: Explanation) -> list[str]:
     counts = Counter(e.status)
     ended = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
     lines = [f"{len(e)} contexts: {ended}."]
-    found = e.valid & (e.steps > 0)
+    found = e.answered & (e.steps > 0)
     if found.any():
         distance, steps = e.distance[found], e.steps[found].double()
         lines.append(
@@ -93,7 +93,7 @@ def _of_batch(e: Explanation) -> list[str]:
             f"{int(e.optimal[found].sum())} proved to be the closest possible."
         )
     if e.options is not None:
-        several = [len(one) for one in e.options if one.valid[0]]
+        several = [len(one) for one in e.options if one.answered[0]]
         lines.append(f"{sum(several)} options for {counted(len(several), 'answered context')}.")
     if e.prices is not None:
         priced = int(e.prices.valid.sum())
@@ -104,7 +104,7 @@ def _of_batch(e: Explanation) -> list[str]:
             f"In {counted(moved, 'context')}, what the generative model alone makes of the "
             "context, before any search, already changes the decision."
         )
-    failed = [i for i, status in enumerate(e.status) if not status.is_valid]
+    failed = [i for i, status in enumerate(e.status) if not status.is_answer]
     lines += [f"  row {e.label(i)}: {e.message[i]}" for i in failed[:_SHOWN]]
     if len(failed) > _SHOWN:
         lines.append(f"  ... and {len(failed) - _SHOWN} more rows without an answer")

@@ -65,7 +65,7 @@ class TradeOff:
     def distances(self, row: int) -> list[float | None]:
         """How near the answers of a context are, as it was measured; None where there is none."""
         return [
-            distance_of(one, float(one.loss[0])) if one.valid[0] else None
+            distance_of(one, float(one.loss[0])) if one.answered[0] else None
             for one in self.answers[row]
         ]
 
@@ -75,7 +75,7 @@ class TradeOff:
         labels: list[Any] = []
         for row, answers in enumerate(self.answers):
             for count, one in enumerate(answers, 1):
-                changed = one.table()["feature"].tolist() if one.valid[0] else []
+                changed = one.table()["feature"].tolist() if one.answered[0] else []
                 given = self.unrestricted.labels
                 labels.append(row if given is None else given[row])
                 lines.append(
@@ -83,8 +83,8 @@ class TradeOff:
                         "at most": count,
                         "status": str(one.status[0]),
                         "valid": bool(one.valid[0]),
-                        "distance": float(one.distance[0]) if one.valid[0] else float("nan"),
-                        "loss": float(one.loss[0]) if one.valid[0] else float("nan"),
+                        "distance": float(one.distance[0]) if one.answered[0] else float("nan"),
+                        "loss": float(one.loss[0]) if one.answered[0] else float("nan"),
                         "bound": float(one.bound[0]),
                         "optimal": bool(one.optimal[0]),
                         "changed": changed,
@@ -149,12 +149,12 @@ class TradeOff:
 
 
 def as_near(one: Explanation, other: Explanation) -> bool:
-    """Whether an answer of one row is valid, and its loss no larger than another one's."""
-    return bool(one.valid[0]) and float(one.loss[0]) <= float(other.loss[0]) * (1 + _SAME)
+    """Whether one row has an answer, and its loss no larger than another one's."""
+    return bool(one.answered[0]) and float(one.loss[0]) <= float(other.loss[0]) * (1 + _SAME)
 
 
 def _fewest(answers: tuple[Explanation, ...]) -> int | None:
-    return next((count for count, one in enumerate(answers, 1) if one.valid[0]), None)
+    return next((count for count, one in enumerate(answers, 1) if one.answered[0]), None)
 
 
 def _word(number: int) -> str:

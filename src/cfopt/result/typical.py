@@ -62,7 +62,7 @@ def with_typical(e: Explanation, model: GenerativeModel, known: Tensor | None) -
         return e
     # Rows without an answer are not looked at.
     answers = e.x.clone()
-    answers[~e.valid] = torch.nan
+    answers[~e.answered] = torch.nan
     before, after = (_percentile(_by(measure, model, x), usual) for x in (e.x0, answers))
     return _with_words(
         e,
@@ -82,7 +82,7 @@ def with_likeness(e: Explanation, known: Surroundings) -> Explanation:
     before, after = known.percentile(e.x0), known.percentile(e.x)
     return _with_words(
         e,
-        Typical(before, torch.where(e.valid.cpu(), after, torch.nan)),
+        Typical(before, torch.where(e.answered.cpu(), after, torch.nan)),
         "; mind that the context itself is unlike those that are known: its local outlier factor "
         "is above that of {:.3g}% of them",
     )

@@ -19,6 +19,7 @@ from cfopt.search.base import Search
 from cfopt.search.broad_codes import BroadCodes
 from cfopt.search.by_squares import BySquares
 from cfopt.search.certify import Certify
+from cfopt.search.clearance import Clearance
 from cfopt.search.closed_form import ClosedForm
 from cfopt.search.cutting_plane import CuttingPlane
 from cfopt.search.derivative_free import DerivativeFree
@@ -116,6 +117,9 @@ class Auto(Search):
         chosen = list(islice(serving, 1))
         if task.variation is not None:
             robust: Search = self._in_scenarios(task)
+            clearance = Clearance(self)
+            if not clearance.refusal(task):
+                robust = Fallback((clearance, robust))
             return Fallback((*chosen, robust if task.rules.wish is None else OnePlan(self, robust)))
         if not task.differentiable:
             return Fallback((*chosen, self.derivative_free))

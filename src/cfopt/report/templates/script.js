@@ -4,7 +4,7 @@
   const list = document.getElementById("list");
   const words = document.getElementById("words");
   const tasks = [...list.children];
-  const ranks = ["valid", "already-valid", "best-effort", "proved-infeasible", "rejected"];
+  const ranks = ["valid", "already-valid", "sampled", "best-effort", "proved-infeasible", "rejected"];
   const ratings = ["typical", "plausible", "unusual"];
   root.classList.add("scripted");
 

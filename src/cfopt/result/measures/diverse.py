@@ -11,7 +11,7 @@ from cfopt.result.measures.closeness import Units, changed, flat
 
 
 def diversity(e: Explanation, rows: Array, units: Units | None) -> dict[str, Array]:
-    """How many valid options each row has, and how they differ; `(K,)` each.
+    """How many options each row has, and how they differ; `(K,)` each.
 
     The mean distance of each two of them is Euclidean, in deviations where these are known; the
     mean difference of what they change is 1 minus the shared part of the changed features
@@ -26,7 +26,7 @@ def diversity(e: Explanation, rows: Array, units: Units | None) -> dict[str, Arr
     count, apart, other = np.zeros(len(rows)), *np.full((2, len(rows)), np.nan)
     for k, row in enumerate(rows):
         options = e.options[row]
-        options = options[options.valid]
+        options = options[options.answered]
         count[k] = len(options)
         if len(options) > 1:
             after = flat(options)[1]

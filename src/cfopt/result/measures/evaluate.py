@@ -80,7 +80,7 @@ def evaluate_rows(
     """
     e = explanation
     _check(nearest, noise, draws)
-    rows = torch.tensor([k for k, one in enumerate(e.status) if one is Status.VALID]).long()
+    rows = torch.tensor([k for k, one in enumerate(e.status) if one.is_found]).long()
     known = None if reference is None else _known(e, reference)
     units = None if known is None else Units.of(known.flatten(1).double().numpy())
     judge = None if pipeline is None else Judge(e, pipeline)
@@ -138,7 +138,7 @@ def _radii(e: Explanation, put: Callable[..., None]) -> None:
     """How far answers may be off, as far as that is known; "at most" certifies nothing."""
     if e.radii is None:
         return
-    rows = [k for k, kind in enumerate(e.radius_kind) if kind in _CERTIFIED and e.valid[k]]
+    rows = [k for k, kind in enumerate(e.radius_kind) if kind in _CERTIFIED and e.answered[k]]
     radius = e.radius[rows].double().cpu().numpy()
     put("robustness", "certified radius", radius, torch.tensor(rows).long())
 
@@ -154,7 +154,7 @@ def _times(seconds: Array, rows: Tensor, put: Callable[..., None]) -> None:
 def _proofs(e: Explanation, put: Callable[..., None]) -> None:
     """What was minimised, what is proved about it, and what it took."""
     asked = torch.tensor([k for k, one in enumerate(e.status) if one is not Status.REJECTED]).long()
-    found = torch.tensor([k for k, one in enumerate(e.status) if one is Status.VALID]).long()
+    found = torch.tensor([k for k, one in enumerate(e.status) if one.is_found]).long()
     loss, bound, gap = (part.double().cpu().numpy() for part in (e.loss, e.bound, e.gap))
     put("proof", "loss", loss[found.numpy()], found)
     put("proof", "bound", bound[found.numpy()], found)
@@ -170,7 +170,7 @@ def _proofs(e: Explanation, put: Callable[..., None]) -> None:
 def _regrets(e: Explanation, pipeline: Pipeline | None, put: Callable[..., None]) -> None:
     """How far from the best decisions are, before and after, as a fraction of the best value."""
     problem = e.problem if pipeline is None else pipeline.problem
-    found = torch.tensor([k for k, one in enumerate(e.status) if one is Status.VALID]).long()
+    found = torch.tensor([k for k, one in enumerate(e.status) if one.is_found]).long()
     if problem is None or not len(found):
         return
     for who, decisions in (("factual", e.factual), ("alternative", e.alternative)):

@@ -13,6 +13,10 @@ class StorageError(InputError):
     """A file could not be written: no room, no permission, or a broken disk."""
 
 
+class ChangedError(InputError):
+    """A file is no longer what results have been made from."""
+
+
 class PredictorError(CfoptError, RuntimeError):
     """The predictor cannot be explained: wrong output, no gradient, not repeatable."""
 

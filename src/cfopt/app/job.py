@@ -28,7 +28,8 @@ from cfopt.question import Question
 from cfopt.question.prices import Prices
 from cfopt.question.robustness import Robustness
 from cfopt.running.surroundings import surroundings
-from cfopt.storage.digests import digest, digest_data, digest_json
+from cfopt.storage.digests import digest, digest_json
+from cfopt.storage.watched import Watched
 
 
 class Job(Work):
@@ -42,6 +43,7 @@ class Job(Work):
         asked: the criterion of any of the rows.
         common: everything else that is asked, of all rows.
         notes: what a user may want to know before it starts.
+        files: all files that it names, as they were before they were read.
     """
 
     def __init__(
@@ -52,12 +54,14 @@ class Job(Work):
         pipeline: Pipeline,
         asked: AskedRows,
         common: Mapping[str, Any],
-        notes: tuple[str, ...] = (),
+        notes: tuple[str, ...],
+        files: Watched,
     ) -> None:
         run = config.tables.run
         super().__init__(
             pipeline,
-            _settings(config),
+            _settings(config, files),
+            files=files,
             batch=run.batch,
             part=run.part,
             title=config.title,
@@ -186,6 +190,7 @@ def load(config: Config) -> Job:
         config: what to build.
     """
     tables, trust = config.tables, config.trust
+    files = Watched(_files(config))
     with config.at("problem"):
         problem = build_problem(tables.problem, trust)
     with config.at("predictor"):
@@ -220,7 +225,8 @@ def load(config: Config) -> Job:
         "robust": _robust(config),
         "prices": None if tables.prices is None else Prices(tables.prices.proximity),
     }
-    job = Job(config, source, rows, pipeline, asked, common, tuple(notes))
+    job = Job(config, source, rows, pipeline, asked, common, tuple(notes), files)
+    files.check()
     _ = job.first  # so that what cannot be read or asked is reported now
     return job
 
@@ -237,8 +243,8 @@ def _robust(config: Config) -> Robustness | None:
     return robust
 
 
-def _settings(config: Config) -> dict[str, Any]:
-    """What was asked for, and digests of all files and classes that it names."""
+def _files(config: Config) -> dict[str, Path | str]:
+    """The files that a configuration names, those of classes apart."""
     tables = config.tables
     asked, problem, predictor = tables.criterion, tables.problem, tables.predictor
     files: list[Path | str | None] = [
@@ -252,11 +258,16 @@ def _settings(config: Config) -> dict[str, Any]:
     files += [tables.generative.weights] if tables.generative is not None else []
     files += [tables.reference.file] if tables.reference is not None else []
     files += [config.path.parent / name for name in _named_files(problem.arguments)]
+    return {_name(config, path): path for path in files if path is not None}
+
+
+def _settings(config: Config, files: Watched) -> dict[str, Any]:
+    """What was asked for, and digests of all files and classes that it names."""
     return {
         "cfopt": cfopt.__version__,
         "versions": versions(),
         "configuration": config.settings,
-        "files": {_name(config, path): digest_data(path) for path in files if path is not None},
+        "files": files.digests,
         "code": {
             name: None if file is None else digest(file) for name, file in _code(config).items()
         },

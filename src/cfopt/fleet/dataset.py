@@ -38,6 +38,7 @@ from cfopt.running.threads import suited_threads
 from cfopt.search import Auto, Search
 from cfopt.storage.digests import digest_json
 from cfopt.storage.rows import Rows, RowsInMemory, open_rows
+from cfopt.storage.watched import Watched
 
 
 def explain_dataset(
@@ -102,17 +103,19 @@ def explain_dataset(
         "options": options,
         "prices": prices,
     }
+    if isinstance(data, Path) or (isinstance(data, str) and "://" not in data):
+        data = Path(data).expanduser()
+    files = Watched({"table": data} if isinstance(data, str | Path) else {})
     rows = _rows(data)
     shape = getattr(generative, "context_shape", None)
     source = ContextSource.of(rows, pipeline, common["features"], label, shape)
-    work = DatasetWork(source, criterion, common, data, batch, part, title)
+    work = DatasetWork(source, criterion, common, data, files, batch, part, title)
     return Answers(Path(folder), work)
 
 
 def _rows(data: Any) -> Rows:
     if isinstance(data, str | Path):
-        remote = isinstance(data, str) and "://" in data
-        return open_rows(data if remote else Path(data).expanduser())
+        return open_rows(data)
     if isinstance(data, pd.DataFrame | np.ndarray):
         return RowsInMemory("the table", data)
     if isinstance(data, torch.Tensor):
@@ -136,6 +139,7 @@ class _Carried:
         return isinstance(other, _Carried) and self.work.settings == other.work.settings
 
     def open(self) -> Work:
+        self.work.files = self.work.files.anew()
         return self.work
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
@@ -16,7 +15,8 @@ from cfopt.fleet.finished import versions
 from cfopt.fleet.source import ContextSource
 from cfopt.fleet.work import Asked, Work
 from cfopt.question import Criterion, Question
-from cfopt.storage.digests import digest_data, digest_json
+from cfopt.storage.digests import digest_json
+from cfopt.storage.watched import Watched
 
 #: What is asked of rows: a criterion, or what a function makes of some rows of the table.
 Asking: TypeAlias = Criterion | Callable[[Any], Criterion]
@@ -29,7 +29,8 @@ class DatasetWork(Work):
         source: the rows as contexts.
         criterion: what is asked, of all rows or as a function of some.
         common: everything else that is asked, of all rows.
-        data: where the rows come from, as the caller gave it.
+        data: the rows as the caller gave them.
+        files: where they come from, if from files: "table".
         batch, part, title: as for `Work`.
     """
 
@@ -39,14 +40,21 @@ class DatasetWork(Work):
         criterion: Asking,
         common: dict[str, Any],
         data: Any,
+        files: Watched,
         batch: int | None,
         part: int | None,
         title: str,
     ) -> None:
         self._source, self._criterion, self._common = source, criterion, common
         super().__init__(
-            source.pipeline, self._settings(data), batch=batch, part=part, title=title or "Answers"
+            source.pipeline,
+            self._settings(data, files),
+            files=files,
+            batch=batch,
+            part=part,
+            title=title or "Answers",
         )
+        files.check()
         if isinstance(criterion, Criterion):
             counts = _counts(criterion)
             if counts - {1, len(self)}:
@@ -78,14 +86,10 @@ class DatasetWork(Work):
             else torch.arange(rows.start, rows.stop)
         ]
 
-    def _settings(self, data: Any) -> dict[str, Any]:
+    def _settings(self, data: Any, files: Watched) -> dict[str, Any]:
         criterion, pipeline = self._criterion, self._source.pipeline
         pipeline.problem.renew()
-        if isinstance(data, str | Path):
-            remote = isinstance(data, str) and "://" in data
-            digest = digest_data(str(data) if remote else Path(data).expanduser())
-        else:
-            digest = str(fingerprint("table", data))
+        digest = files.digests["table"] if files.files else str(fingerprint("table", data))
         asked: Any = fingerprint("criterion", criterion)
         if isinstance(criterion, Criterion):
             values = criterion.row_values()

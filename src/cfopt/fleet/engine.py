@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from cfopt.engine.progress import Progress
-from cfopt.errors import StorageError
+from cfopt.errors import ChangedError, StorageError
 from cfopt.fleet.folder import RunFolder
 from cfopt.fleet.part import keep_part
 
@@ -64,7 +64,7 @@ class InThisProcess(Engine):
 
             try:
                 keep_part(folder, part, lethal, count, report)
-            except (StorageError, OSError):  # others would meet it too
+            except (StorageError, OSError, ChangedError):  # others would meet it too
                 raise
             # Any: it may be this part's fault alone.
             except Exception as error:

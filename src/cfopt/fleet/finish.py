@@ -113,6 +113,7 @@ def finish(folder: RunFolder, console: Console) -> None:
                 f"of them are in {folder.data}."
             )
     _write(folder, gathered, console, [JSON_LINES] if written else [])
+    folder.work.files.verify()
     settled = sum(gathered.tally.status[one] for one in Status if one.is_settled)
     counts = {str(one): gathered.tally.status[one] for one in Status if gathered.tally.status[one]}
     folder.succeed(

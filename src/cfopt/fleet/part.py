@@ -20,7 +20,7 @@ def keep_part(
     on_batch: Callable[[int], None] | None = None,
     on_progress: OnProgress | None = None,
 ) -> float:
-    """Explain a part and write it; how many seconds that took.
+    """Explain a part and write it; how many seconds that took. ChangedError if its files change.
 
     Arguments:
         folder: the folder of the run.
@@ -34,6 +34,7 @@ def keep_part(
     folder.note(part, "begun")
     with seldom_collected():
         found = explain_part(folder.work, rows, lethal, on_batch, on_progress)
+        folder.work.files.check()
         written = write_part(folder.file(part), found, rows)
     seconds = time.perf_counter() - start
     spent = time.process_time() - cpu

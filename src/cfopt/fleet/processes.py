@@ -13,7 +13,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from cfopt.errors import CfoptError, InputError, StorageError
+from cfopt.errors import CfoptError, ChangedError, InputError, StorageError
 from cfopt.fleet.engine import Engine, Listener
 from cfopt.fleet.folder import RunFolder
 from cfopt.fleet.part import keep_part
@@ -39,6 +39,9 @@ def _serve(recipe: Recipe, path: Path, line: Connection) -> None:
         work = recipe.open()
         folder = RunFolder(path, work)
         line.send(("ready", digest_json(work.settings)))
+    except ChangedError as error:
+        line.send(("changed", str(error)))
+        return
     # Any: the user's models are loaded here.
     except (Exception, SystemExit) as error:
         line.send(("unable", " ".join(f"{type(error).__name__}: {error}".split())))
@@ -58,6 +61,8 @@ def _serve(recipe: Recipe, path: Path, line: Connection) -> None:
                 line.send(("ended", 0.0))
         except (StorageError, OSError) as error:
             line.send(("full", str(error)))
+        except ChangedError as error:
+            line.send(("changed", str(error)))
         # Any: the part's own fault is reported, and others may still be served.
         except Exception as error:
             line.send(("failed", " ".join(f"{type(error).__name__}: {error}".split())))
@@ -168,10 +173,7 @@ class _Run:
             self._bury(worker)
             return
         kind, value = said
-        if kind == "unable":
-            raise InputError(f"A worker could not load the pipeline: {value}")
-        if kind == "full":
-            raise StorageError(value)
+        _check(kind, value)
         if kind == "counted":
             worker.counted += value
             self.listener.counted(_known(worker.part), value)
@@ -263,15 +265,23 @@ def _survives(worker: _Worker, row: int) -> bool:
     """Whether a process is still there after explaining a row alone."""
     try:
         while not worker.ready:
-            kind, value = worker.line.recv()
-            if kind == "unable":
-                raise InputError(f"A worker could not load the pipeline: {value}")
+            _check(*worker.line.recv())
             worker.ready = True
         worker.give("row", row)
         worker.line.recv()
     except (EOFError, OSError):
         return False
     return True
+
+
+def _check(kind: str, said: Any) -> None:
+    """Raise what a worker has said that ends the run."""
+    if kind == "unable":
+        raise InputError(f"A worker could not load the pipeline: {said}")
+    if kind == "full":
+        raise StorageError(said)
+    if kind == "changed":
+        raise ChangedError(said)
 
 
 def _known(part: int | None) -> int:

@@ -18,6 +18,7 @@ from cfopt.pipeline import Pipeline
 from cfopt.pipeline.contexts import Contexts
 from cfopt.question import Question
 from cfopt.result.explanation import Explanation
+from cfopt.storage.watched import Watched
 
 #: Rows explained at once, at most: of vectors, of vectors with a time limit, and of images. What a
 #: round of a search does for all rows takes as long for 256 vectors as for eight times as many.
@@ -43,6 +44,7 @@ class Work(ABC):
     Arguments:
         pipeline: predictor and problem.
         settings: all that results depend on, as JSON can hold it, digests of files included.
+        files: what it is made from, as far as these are files.
         batch: rows to explain at once, at most; None for a default.
         part: rows that are kept together in one file, at most; None for a default.
         title: what the report is called.
@@ -54,12 +56,14 @@ class Work(ABC):
         pipeline: Pipeline,
         settings: dict[str, Any],
         *,
+        files: Watched | None = None,
         batch: int | None = None,
         part: int | None = None,
         title: str = "",
         notes: tuple[str, ...] = (),
     ) -> None:
         self.pipeline, self.settings, self.title, self.notes = pipeline, settings, title, notes
+        self.files = Watched({}) if files is None else files
         self._batch, self._part = batch, part
         self._read: tuple[range, Asked] | None = None
 

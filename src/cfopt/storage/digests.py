@@ -43,13 +43,18 @@ def digest_data(path: Path | str) -> str:
         return _remote(path)
     if not path.is_dir():
         return digest(path)
-    files = sorted(one for one in path.rglob("*") if one.is_file() and one.name[0] not in "._")
+    files = files_in(path)
     sizes = [one.stat().st_size for one in files]
     if sum(sizes) <= _READ:
         return digest_json([(one.relative_to(path).as_posix(), digest(one)) for one in files])
     times = [one.stat().st_mtime_ns for one in files]
     names = [one.relative_to(path).as_posix() for one in files]
     return digest_json(list(zip(names, sizes, times, strict=True)))
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The files of a data set in a folder, in the order of their paths."""
+    return sorted(one for one in folder.rglob("*") if one.is_file() and one.name[0] not in "._")
 
 
 def _remote(address: str) -> str:

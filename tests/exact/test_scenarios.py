@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -16,8 +17,8 @@ from tests.pipelines import random_linear
 import cfopt
 from cfopt.engine.progress import Progress
 from cfopt.exact.geometry import Euclidean, HalfSpaces, Leaf, Master, System
-from cfopt.exact.scenario_proof import Part, ScenarioProof, Settled
-from cfopt.problems import GridShortestPath
+from cfopt.exact.scenario_proof import Asked, Part, ScenarioProof, Settled
+from cfopt.problems import Finite, GridShortestPath
 from cfopt.search.base import Search
 
 RADIUS = 0.25
@@ -139,12 +140,18 @@ def test_under_two_predictors_another_decision_may_be_enough_in_each(
 ) -> None:
     x0 = torch.randn(12, 2, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
     other = random_linear(2, pipeline.problem.num_costs, seed=9, bias=0.4)
-    e = cfopt.explain(x0, pipeline, cfopt.Epsilon(0.5), robust=cfopt.Models([other]))
-    second = cfopt.Pipeline(other, pipeline.problem)
+    nearest_of_all_choices(pipeline, cfopt.Pipeline(other, pipeline.problem), x0)
+
+
+def nearest_of_all_choices(
+    first: cfopt.Pipeline, second: cfopt.Pipeline, x0: torch.Tensor
+) -> cfopt.Explanation:
+    """What is asked of two predictors, compared with each choice of a decision for either."""
+    e = cfopt.explain(x0, first, cfopt.Epsilon(0.5), robust=cfopt.Models([second.predictor]))
     for row in range(len(x0)):
         best = np.inf
         parts = []
-        for one in (pipeline, second):
+        for one in (first, second):
             weight, bias = affine(one)
             pairs = np.stack(unexplained(one, e.factual[row].numpy(), 0.5), axis=1)  # (D, 2, m)
             parts.append((pairs @ weight, -pairs @ (weight @ x0[row].numpy() + bias)))
@@ -160,6 +167,52 @@ def test_under_two_predictors_another_decision_may_be_enough_in_each(
         else:
             assert e.optimal[row]
             assert float(e.loss[row]) == pytest.approx(best, rel=1e-5, abs=1e-12)
+    return e
+
+
+def linear(weight: list[list[int]], bias: list[int]) -> torch.nn.Linear:
+    layer = torch.nn.Linear(len(weight[0]), len(bias)).double()
+    layer.load_state_dict({"weight": torch.tensor(weight), "bias": torch.tensor(bias)})
+    return layer
+
+
+@pytest.mark.parametrize(
+    "models",
+    [
+        (([[-1, -2], [0, -2]], [1, 3]), ([[1, 2], [2, 2]], [1, 2])),
+        (([[0, 0], [1, 2], [-2, -2]], [3, 3, 1]), ([[-1, 2], [0, -1], [2, -1]], [2, 2, 2])),
+        (([[0, 0], [1, 0], [2, 1]], [1, 1, 2]), ([[2, -2], [1, 1], [1, 2]], [1, 2, 3])),
+    ],
+)
+def test_where_prices_vanish_at_the_answer_no_choice_is_asked_for_twice(models: Any) -> None:
+    plans = Finite(torch.eye(len(models[0][1])))
+    first, second = (cfopt.Pipeline(linear(*one), plans) for one in models)
+    e = nearest_of_all_choices(first, second, torch.zeros(1, 2).double())
+    assert e.steps[0] <= 20
+
+
+def test_a_long_chain_of_cases_is_checked_like_a_short_one(pipeline: cfopt.Pipeline) -> None:
+    x0 = torch.randn(3, 2, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    given, ball = (x0, pipeline, cfopt.Epsilon(1.0)), cfopt.Ball(RADIUS)
+    length = sys.getrecursionlimit() + 100
+
+    def lengthened(proof: ScenarioProof) -> ScenarioProof:
+        """The same scenario asked again and again, and nothing proved in the end."""
+        if not isinstance(asked := proof.part, Asked):
+            return proof
+        assert isinstance(asked.before.tree, Leaf)
+        own, k = asked.before.tree.multipliers, next(iter(asked.further))
+        part: Part = replace(asked.before, tree=Leaf(np.zeros(len(own) + length)))
+        for depth in reversed(range(length)):
+            before = replace(asked.before, tree=Leaf(np.append(own, np.zeros(depth))))
+            part = Asked(before, asked.scenario, {k: part})
+        return replace(proof, part=part)
+
+    honest = cfopt.explain(*given, robust=ball, search=cfopt.Enumeration())
+    longer = cfopt.explain(*given, robust=ball, search=Altered(lengthened))
+    assert torch.equal(honest.x, longer.x)
+    assert (longer.bound <= honest.bound * (1 + 1e-9)).all()
+    assert not longer.optimal.all()
 
 
 def test_what_two_half_spaces_cost_is_what_the_nearest_point_of_both_costs() -> None:

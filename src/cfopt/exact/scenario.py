@@ -35,10 +35,10 @@ class Scenario:
     end: int
     off: Array
 
-    def resembles(self, other: Scenario) -> bool:
-        """Whether another one is about the same inequality under the same predictor."""
-        mine, others = ((one.model, one.multiple, one.end) for one in (self, other))
-        return mine == others
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """Which inequality under which predictor it is about."""
+        return self.model, self.multiple, self.end
 
     def half_spaces(self, model: AffineTask, row: int, decisions: Array) -> HalfSpaces:
         """Where each decision meets the inequality: `(D, m) -> HalfSpaces` of D rows."""

@@ -93,8 +93,8 @@ class Turns:
     def belongs(self, path: Path) -> bool:
         """Whether what is known of a case implies both, and they are two."""
         first, second = self.first, self.second
-        two = first.number != second.number and first.scenario.resembles(second.scenario)
-        return two and first in path and second in path
+        alike = first.scenario.numbers == second.scenario.numbers
+        return alike and first.number != second.number and first in path and second in path
 
     def half_space(self, asker: Asker) -> HalfSpaces | None:
         """The sum; None if t does not cancel."""

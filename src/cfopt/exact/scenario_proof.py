@@ -85,7 +85,35 @@ class ScenarioProof(AffineProof):
         table = model.decision_table(self.limit)
         if table is None or len(model.passed_over(row)) or not model.exact_decisions:
             return plain
-        return max(plain, _bound(self.part, Case.whole(Asker(model, row, table.decisions))))
+        return max(plain, self._bound(Case.whole(Asker(model, row, table.decisions))))
+
+    def _bound(self, whole: Case) -> float:
+        """The least bound of any case, evaluated anew.
+
+        A part of a case costs at least what the case costs: the most that is proved on the way to
+        it. That way may be long, so that parts wait for their turn in a list.
+        """
+        least, waiting = np.inf, [(self.part, whole, 0.0)]
+        while waiting:
+            part, case, floor = waiting.pop()
+            settled = part if isinstance(part, Settled) else part.before
+            system, here = _settled(settled, case)
+            further: list[tuple[Part, Case, float]] = []
+            if isinstance(part, Asked):
+                bounds, asked = case.bounds(system, settled.tree, here, part.scenario)
+                for k, one in part.further.items():
+                    step = case.knowing(Step(part.scenario, k), asked.part(k, k + 1))
+                    further.append((one, step, max(floor, float(bounds[k]))))
+                    bounds[k] = np.inf
+                here = float(bounds.min())
+            elif isinstance(part, Between):
+                half_space = part.turns.half_space(case.asker)
+                if half_space is not None and part.turns.belongs(case.path) and 0 in part.further:
+                    further.append((part.further[0], case.knowing(part.turns, half_space), floor))
+                    here = case.of_thirds(system, settled.tree, here, part.turns)
+            least = min(least, max(floor, here))
+            waiting += [one for one in further if one[2] < least]
+        return least
 
     def decisions(self) -> list[Array]:
         """Those of the plain proof, and those that every answer must beat."""
@@ -101,25 +129,6 @@ class ScenarioProof(AffineProof):
         """That of the plain task."""
         plain = ListProof(self.limit, None, {}) if self.plain is None else self.plain
         return plain.clash(model, row)
-
-
-def _bound(part: Part, case: Case) -> float:
-    """What a part proves of a case, evaluated anew."""
-    settled = part if isinstance(part, Settled) else part.before
-    system, here = _settled(settled, case)
-    if isinstance(part, Settled):
-        return here
-    if isinstance(part, Between):
-        half_space = part.turns.half_space(case.asker)
-        if half_space is None or not part.turns.belongs(case.path) or 0 not in part.further:
-            return here
-        thirds = case.of_thirds(system, settled.tree, here, part.turns)
-        return min(thirds, _bound(part.further[0], case.knowing(part.turns, half_space)))
-    bounds, asked = case.bounds(system, settled.tree, here, part.scenario)
-    for k, further in part.further.items():
-        step = case.knowing(Step(part.scenario, k), asked.part(k, k + 1))
-        bounds[k] = max(bounds[k], _bound(further, step))
-    return float(bounds.min())
 
 
 def _settled(part: Settled, case: Case) -> tuple[System, float]:

@@ -11,7 +11,7 @@ import torch
 
 from cfopt import registry
 from cfopt._typing import Array
-from cfopt.clock import is_over
+from cfopt.clock import is_over, part_of
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
@@ -37,6 +37,8 @@ _TOGETHER = 25
 _UNSOLVED = "a master problem could not be solved"
 #: What may be left open where decisions may take turns, of which so many are tried alone.
 _LEFT, _ALONE = 5e-7, 3
+#: What fraction of the time their cases may take: the check of their proof takes less than that.
+_PART = 0.6
 
 
 @registry.searches.register
@@ -200,7 +202,8 @@ class _Row:
         if proved:
             return self._points(plain, "")
         where = self.model, self.row, self.table
-        cases = ScenarioTree(*where, self.u, self.cost, self.deadline)
+        end = part_of(self.deadline, _PART)
+        cases = ScenarioTree(*where, self.u, self.cost, end)
         cases.run()
         self.u, self.cost, self.looked = cases.u, cases.cost, self.looked + cases.looked
         nothing = self.cost == np.inf

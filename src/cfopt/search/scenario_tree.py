@@ -13,7 +13,7 @@ from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.decision_table import DecisionTable
 from cfopt.exact.geometry import HalfSpaces, Master, System
 from cfopt.exact.scenario import Mixture, SomeDecision
-from cfopt.exact.scenario_case import Asker, Case, Step, Turns
+from cfopt.exact.scenario_case import Asker, Case, Path, Step, Turns
 from cfopt.exact.scenario_proof import Asked, Between, Part, Settled
 from cfopt.question.quantifier import Quantifier
 
@@ -173,7 +173,7 @@ class ScenarioTree:
         if nearest.u is None:
             self.complete = False
             return
-        broken = self._broken(nearest.u, nearest.u)
+        broken = self._broken(nearest.u, nearest.u, one.case.path)
         if not broken:
             self._take(nearest.u)
             self.complete &= nearest.bound >= self._enough
@@ -189,10 +189,18 @@ class ScenarioTree:
             case = one.case.knowing(Step(scenario, k), cuts.part(k, k + 1))
             self._push(float(bounds[k]), _Open(case, asked.further, k))
 
-    def _broken(self, u: Array, way: Array) -> list[Mixture]:
-        """The worst of each inequality that no mixture meets in the whole ball after a change."""
+    def _broken(self, u: Array, way: Array, path: Path = ()) -> list[Mixture]:
+        """The worst of each inequality that no mixture meets in the whole ball after a change.
+
+        Where contexts are not off, one scenario is all that an inequality is about: what a path
+        says of it holds, but for rounding.
+        """
+        steps = path if self._model.off_by is None else ()
+        met = [step.scenario.numbers for step in steps if isinstance(step, Step)]
         found = []
         for one in self._inequalities:
+            if one.numbers in met:
+                continue
             own = self._model.models[one.numbers[0]]
             prices = own.prices([self._row], u[None])[0].numpy()
             worst = one.worst(prices, one.across(way, _ACROSS))

@@ -136,16 +136,11 @@ class OneHot:
         members = self._places[f]
         inside = {value for value in values if value < len(members)}
         outside = set(range(len(members))) - inside
-        found: Outcome = len(inside) > len(outside)
-        for value in sorted(outside if found else inside, reverse=True):
-            found = Comparison(
-                members[value], 0.5, missing_low=True, low=found, high=not _end(found)
-            )
+        rest = len(inside) > len(outside)  # of values that none of them is
+        found: Outcome = rest
+        for value in sorted(outside if rest else inside, reverse=True):
+            found = Comparison(members[value], 0.5, missing_low=True, low=found, high=not rest)
         return found
-
-
-def _end(outcome: Outcome) -> bool:
-    return outcome if isinstance(outcome, bool) else _end(outcome.low)
 
 
 def with_comparisons(tree: dict[str, Any], asks: dict[int, Outcome]) -> dict[str, Any]:

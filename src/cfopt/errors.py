@@ -27,3 +27,12 @@ class SolverError(CfoptError, RuntimeError):
 
 class MissingExtraError(CfoptError, ImportError):
     """An optional dependency is needed and not installed."""
+
+
+def in_words(error: BaseException) -> str:
+    """The kind of an error and what it says, in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+#: What is raised whichever rows are asked about; anything else may concern a single one.
+MISUSE = (InputError, MissingExtraError)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,8 +15,12 @@ from tests.pipelines import another, normal, random_linear
 from torch import nn
 
 import cfopt
+from cfopt.engine.progress import Progress
 from cfopt.errors import InputError, PredictorError
+from cfopt.exact.affine_proof import CutProof
+from cfopt.exact.affine_task import AffineTask
 from cfopt.problems import GridShortestPath, Oracle
+from cfopt.search.fallback import Fallback
 
 SEARCH = cfopt.MDMM(step=0.05, max_steps=600)
 
@@ -233,6 +240,102 @@ def test_a_predictor_that_yields_nan_on_the_way_spoils_its_row_only(grid: cfopt.
     assert torch.equal(e.x[marked], x0[marked])
     others = [i for i in range(30) if i != marked]
     assert torch.allclose(e.x[others], clean.x[others], atol=1e-9)
+
+
+@dataclass(frozen=True)
+class _Failing(cfopt.Search):
+    """A search in which something raises an exception about the row that begins at a context."""
+
+    at: torch.Tensor
+    what: BaseException
+    late: bool = False  # when its proof is checked
+
+    def steps(self, task: cfopt.Task) -> Iterator[Progress]:
+        bad = (task.space.origin == self.at).all(1)
+        for progress in cfopt.CuttingPlane().steps(task):
+            done = progress.finished
+            if done is not None and bad[done.rows].any():
+                if not self.late:
+                    good = done[(~bad[done.rows]).nonzero().flatten()]
+                    yield replace(progress, finished=good)
+                    raise self.what
+                proofs = zip(done.certificates, bad[done.rows].tolist(), strict=True)
+                changed = tuple(
+                    _Unreadable(one.cuts, one.tree, what=self.what) if is_bad else one
+                    for one, is_bad in proofs
+                )
+                progress = replace(progress, finished=replace(done, certificates=changed))
+            yield progress
+
+
+@dataclass(frozen=True)
+class _Unreadable(CutProof):
+    """A proof whose check raises an exception."""
+
+    what: BaseException = field(kw_only=True)
+
+    @classmethod
+    def bounds(cls, model: AffineTask, proofs: Mapping[int, Any]) -> dict[int, float]:
+        raise next(iter(proofs.values())).what
+
+
+@pytest.mark.failing_rows
+@pytest.mark.parametrize("late", [False, True])
+def test_an_exception_about_one_row_takes_no_other_with_it(
+    late: bool, grid: cfopt.Pipeline
+) -> None:
+    x0 = normal(30, 4)
+    wanted = cfopt.Absolute(another(grid, x0))
+    clean = cfopt.explain(x0, grid, wanted, search=cfopt.CuttingPlane())
+    marked = int(clean.valid.nonzero()[3])
+    search = _Failing(x0[marked], ZeroDivisionError("by nothing"), late)
+    seen: list[int] = []
+    e = cfopt.explain(
+        x0,
+        grid,
+        wanted,
+        search=search,
+        on_progress=lambda p: seen.extend([] if p.finished is None else p.finished.rows.tolist()),
+    )
+    assert e.status[marked] == "best effort"
+    assert "raised ZeroDivisionError: by nothing" in e.message[marked]
+    assert torch.equal(e.x[marked], x0[marked])
+    assert e.bound[marked].isnan()
+    others = [row for row in range(30) if row != marked]
+    assert [e.status[row] for row in others] == [clean.status[row] for row in others]
+    assert torch.allclose(e.x[others], clean.x[others], atol=1e-9)
+    assert torch.allclose(e.bound[others], clean.bound[others], rtol=1e-9, equal_nan=True)
+    assert sorted(seen) == [row for row in range(30) if clean.status[row] != "already valid"]
+
+
+@pytest.mark.failing_rows
+def test_the_next_search_answers_what_one_has_failed_about(grid: cfopt.Pipeline) -> None:
+    x0 = normal(5, 4)
+    wanted = cfopt.Absolute(another(grid, x0))
+    clean = cfopt.explain(x0, grid, wanted, search=cfopt.CuttingPlane())
+    failing = _Failing(x0[2], ZeroDivisionError("by nothing"))
+    search = Fallback((failing, cfopt.CuttingPlane()))
+    e = cfopt.explain(x0, grid, wanted, search=search)
+    assert e.status == clean.status
+    assert torch.allclose(e.x, clean.x, atol=1e-9)
+
+
+@pytest.mark.failing_rows
+@pytest.mark.parametrize("what", [KeyboardInterrupt(), SystemExit(1), InputError("needs more")])
+def test_an_end_from_outside_and_misuse_are_no_rows_failure(
+    what: BaseException, grid: cfopt.Pipeline
+) -> None:
+    x0 = normal(5, 4)
+    wanted = cfopt.Absolute(another(grid, x0))
+    for late in (False, True):
+        with pytest.raises(type(what)):
+            cfopt.explain(x0, grid, wanted, search=_Failing(x0[2], what, late))
+
+    def stop(progress: Progress) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        cfopt.explain(x0, grid, wanted, on_progress=stop)
 
 
 class _Noisy(nn.Module):

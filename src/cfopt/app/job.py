@@ -18,7 +18,7 @@ from cfopt.app.models import build_generative, build_predictor, build_problem
 from cfopt.app.question import Asked as AskedRows
 from cfopt.app.reading import chosen_rows, open_contexts, read_more
 from cfopt.app.trust import source_file
-from cfopt.errors import InputError, PredictorError
+from cfopt.errors import InputError, PredictorError, in_words
 from cfopt.fleet.finished import versions
 from cfopt.fleet.source import ContextSource
 from cfopt.fleet.work import Asked, Work
@@ -179,7 +179,7 @@ def placed(config: Config) -> Iterator[None]:
         raise InputError(f"{config.path}, [predictor]: {error}") from error
     # Any: it is their code, which may also want to end the process.
     except (Exception, SystemExit) as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        reason = in_words(error)
         raise InputError(f"{config.path}: the pipeline fails on its contexts: {reason}") from error
 
 

@@ -25,7 +25,7 @@ from typing import Any
 from torch import nn
 
 from cfopt import registry
-from cfopt.errors import InputError
+from cfopt.errors import InputError, in_words
 from cfopt.names import nearest
 from cfopt.problems.base import Problem
 from cfopt.question import Criterion
@@ -79,7 +79,7 @@ class Trust:
             within = self._import(module)
         # Any: importing runs the user's own code, which may also want to end the process.
         except (Exception, SystemExit) as error:
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            reason = in_words(error)
             raise InputError(f"{path!r} cannot be imported: {reason}") from error
         names = [known for known in dir(within) if self.given or not known.startswith("_")]
         if name not in names:

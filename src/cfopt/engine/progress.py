@@ -98,3 +98,11 @@ class Progress:
     total: int
     finished: Points | None = None
     moving: Moving | None = None
+
+    def of(self, rows: Tensor, running: int, total: int) -> Progress:
+        """The same in a larger task, in which row k is `rows[k]`."""
+        done, moving = self.finished, self.moving
+        finished = None if done is None else replace(done, rows=rows[done.rows])
+        return Progress(
+            self.step, running, total, finished, None if moving is None else moving.of(rows)
+        )

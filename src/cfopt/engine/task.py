@@ -12,6 +12,7 @@ from torch import Tensor
 from cfopt._batch import ROWS, Batch, are_all
 from cfopt._typing import Array
 from cfopt.clock import is_over
+from cfopt.engine.progress import Points
 from cfopt.engine.recall import Recall
 from cfopt.engine.rules import TOLERANCE, Rules
 from cfopt.engine.space import Space
@@ -126,6 +127,13 @@ class Task(Batch):
             strange,
             rival.failures,
         )
+
+    def unanswered(self, note: str) -> Points:
+        """All rows where they are, without an answer and for the same reason."""
+        rows = self.row_numbers
+        none = torch.zeros_like(rows)
+        start = self.space.home
+        return Points(rows, start, none.bool(), none, none, none, notes=(note,) * len(rows))
 
     def starting_at(self, points: Tensor) -> Self:
         """The same task, whose searches begin at other points, `(B, ...)`."""

@@ -277,14 +277,11 @@ def _run(
 ) -> Points:
     """What a search finds; its reports are passed on with the numbers that rows have outside."""
     parts = []
-    for progress in search.steps(task):
+    for progress in search.attempt(task):
         if progress.finished is not None:
             parts.append(progress.finished)
         if on_progress is not None:
-            done, moving = progress.finished, progress.moving
-            finished = None if done is None else replace(done, rows=numbers[done.rows])
-            moved = None if moving is None else moving.of(numbers)
-            on_progress(replace(progress, finished=finished, moving=moved))
+            on_progress(progress.of(numbers, progress.running, progress.total))
     rows = [row for part in parts for row in part.rows.tolist()]
     if sorted(rows) != list(range(len(task))):
         raise CfoptError(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cfopt.engine.latent import Codes
-from cfopt.errors import CfoptError
+from cfopt.errors import CfoptError, in_words
 from cfopt.fleet.work import Asked, OnProgress, Work
 from cfopt.question import LocalOutlier, Question
 from cfopt.result.explanation import Explanation
@@ -93,8 +93,8 @@ def each_alone(
         # Any: the user's models and solvers run here, and one row must not stop the others.
         except (Exception, SystemExit) as error:
             known = isinstance(error, CfoptError)
-            what = str(error) if known else f"{type(error).__name__}: {error}"
-            found.append(_failed(work, row, " ".join(what.split())))
+            what = " ".join(str(error).split()) if known else in_words(error)
+            found.append(_failed(work, row, what))
             failed += 1
     return Explanation.concat(found), failed
 

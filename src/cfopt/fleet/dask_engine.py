@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cfopt.errors import CfoptError, InputError, StorageError
+from cfopt.errors import CfoptError, InputError, StorageError, in_words
 from cfopt.extras import require
 from cfopt.fleet.engine import Engine, Listener
 from cfopt.fleet.folder import RunFolder
@@ -57,7 +57,7 @@ def _task(recipe: Recipe, path: str, part: int, settings: str) -> tuple[int, str
             return part, "other", str(error)
         # Any: the part's own fault is reported.
         except Exception as error:
-            return part, "failed", " ".join(f"{type(error).__name__}: {error}".split())
+            return part, "failed", in_words(error)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Dask(Engine):
                     raise _gone(self.address) from error
                 # Any: it is Dask's own, as tasks report theirs.
                 except Exception as error:
-                    listener.failed(part, " ".join(f"{type(error).__name__}: {error}".split()))
+                    listener.failed(part, in_words(error))
                 else:
                     _hear(folder, listener, *ended)
         return killers

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from cfopt.engine.progress import Progress
-from cfopt.errors import ChangedError, StorageError
+from cfopt.errors import ChangedError, StorageError, in_words
 from cfopt.fleet.folder import RunFolder
 from cfopt.fleet.part import keep_part
 
@@ -68,4 +68,4 @@ class InThisProcess(Engine):
                 raise
             # Any: it may be this part's fault alone.
             except Exception as error:
-                listener.failed(part, " ".join(f"{type(error).__name__}: {error}".split()))
+                listener.failed(part, in_words(error))

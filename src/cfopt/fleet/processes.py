@@ -13,7 +13,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from cfopt.errors import CfoptError, ChangedError, InputError, StorageError
+from cfopt.errors import CfoptError, ChangedError, InputError, StorageError, in_words
 from cfopt.fleet.engine import Engine, Listener
 from cfopt.fleet.folder import RunFolder
 from cfopt.fleet.part import keep_part
@@ -44,7 +44,7 @@ def _serve(recipe: Recipe, path: Path, line: Connection) -> None:
         return
     # Any: the user's models are loaded here.
     except (Exception, SystemExit) as error:
-        line.send(("unable", " ".join(f"{type(error).__name__}: {error}".split())))
+        line.send(("unable", in_words(error)))
         return
     while True:
         try:
@@ -65,7 +65,7 @@ def _serve(recipe: Recipe, path: Path, line: Connection) -> None:
             line.send(("changed", str(error)))
         # Any: the part's own fault is reported, and others may still be served.
         except Exception as error:
-            line.send(("failed", " ".join(f"{type(error).__name__}: {error}".split())))
+            line.send(("failed", in_words(error)))
 
 
 def _touch(work: Any, row: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from cfopt.errors import CfoptError
+from cfopt.errors import CfoptError, in_words
 from cfopt.pipeline.adapted import Predictor
 
 
@@ -38,5 +38,5 @@ class Forgiving(nn.Module):
             if len(x) > 1:
                 middle = len(x) // 2
                 return torch.cat([self(x[:middle]), self(x[middle:])])
-            self.error = f"{type(error).__name__}: {error}"
+            self.error = in_words(error)
             return x.new_full((1, self.num_costs), torch.nan)

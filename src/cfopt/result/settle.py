@@ -9,6 +9,7 @@ from torch import Tensor
 
 from cfopt.engine.progress import Points
 from cfopt.engine.task import Task
+from cfopt.errors import MISUSE, in_words
 from cfopt.exact.certificate import Clash
 from cfopt.exact.verify import Proof, Verdict, recheck, ties, verify
 from cfopt.names import counted
@@ -73,10 +74,28 @@ def _settle_pinned(outcomes: RowOutcomes, task: Task, rows: Tensor, verdict: Ver
 def settle(outcomes: RowOutcomes, task: Task, rows: Tensor, points: Points, unproved: str) -> None:
     """Verify what the search found, and say how each row ended.
 
+    A row whose answer or proof cannot be checked without an exception has none.
+
     Arguments:
         task, rows: those that were searched for, and their numbers in the explanation.
         unproved: why nothing is proved about nearer contexts, to follow an answer; or "".
     """
+    try:
+        _settle(outcomes, task, rows, points, unproved)
+    except MISUSE:
+        raise
+    # Any: the caller's models and solvers run here.
+    except Exception as error:
+        if len(rows) == 1:
+            lost = task.unanswered(f"the check of its answer raised {in_words(error)}")
+            _settle(outcomes, task, rows, lost, "")
+            return
+        for k in range(len(rows)):
+            own = task.row_numbers[k : k + 1]
+            settle(outcomes, task[own], rows[own], points[own], unproved)
+
+
+def _settle(outcomes: RowOutcomes, task: Task, rows: Tensor, points: Points, unproved: str) -> None:
     with torch.no_grad():
         x = task.space.context(points.x)
     verdict = verify(task, x)
@@ -88,6 +107,8 @@ def settle(outcomes: RowOutcomes, task: Task, rows: Tensor, points: Points, unpr
     valid, tie, steps = verdict.valid.tolist(), level.tolist(), points.steps.tolist()
     violation, unbeaten = verdict.violation.tolist(), verdict.unbeaten.tolist()
     rules, moved = task.rules, [""] * len(rows)
+    outcomes.record(rows, x, loss, verdict, level, points)
+    outcomes.prove(rows, proof)
     if outcomes.codes is not None:
         model_alone = outcomes.codes[rows].moved(rules.factual).tolist()
         moved = [BY_THE_MODEL if alone else "" for alone in model_alone]
@@ -117,5 +138,3 @@ def settle(outcomes: RowOutcomes, task: Task, rows: Tensor, points: Points, unpr
             f"no valid context found in {taken}{note}; at the nearest miss {lacking}"
             f"{unproved}{moved[i]}",
         )
-    outcomes.record(rows, x, loss, verdict, level, points)
-    outcomes.prove(rows, proof)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
-from cfopt.errors import InputError
+from cfopt.errors import MISUSE, InputError, in_words
 
 
 class Search(ABC):
@@ -34,6 +34,32 @@ class Search(ABC):
     @abstractmethod
     def steps(self, task: Task) -> Iterator[Progress]:
         """Work on the task; every row is returned once, in some report's `finished`."""
+
+    def attempt(self, task: Task) -> Iterator[Progress]:
+        """As `steps`, but a row whose search raises an exception fails alone, and says which.
+
+        Rows that were not handed over by then are asked again, one by one.
+        """
+        waiting = dict.fromkeys(range(len(task)))
+        try:
+            for progress in self.steps(task):
+                if progress.finished is not None:
+                    for row in progress.finished.rows.tolist():
+                        waiting.pop(row, None)
+                yield progress
+            return
+        except MISUSE:
+            raise
+        # Any: the caller's models and solvers run here.
+        except Exception as error:
+            failure = in_words(error)
+        if len(task) == 1 and waiting:
+            yield Progress(0, 0, 1, task.unanswered(f"the search raised {failure}"))
+            return
+        for left, row in zip(reversed(range(len(waiting))), waiting, strict=True):
+            number = task.row_numbers[row : row + 1]
+            for progress in self.attempt(task[number]):
+                yield progress.of(number, left + progress.running, len(task))
 
     def run(self, task: Task) -> Points:
         """Work until every row is finished."""

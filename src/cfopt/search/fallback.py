@@ -55,7 +55,7 @@ class Fallback(Search):
             if not last:
                 share = share.until(part_of(deadline, 1 / 2))
             left: list[_Pending] = []
-            for progress in search.steps(share):
+            for progress in search.attempt(share):
                 step += 1
                 final = None
                 if progress.finished is not None and len(progress.finished):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -49,13 +49,7 @@ class Undominated(Search):
         if not len(rest):
             return
         for progress in self.search.steps(task[rest]):
-            done, moving = progress.finished, progress.moving
-            yield replace(
-                progress,
-                total=len(task),
-                finished=None if done is None else replace(done, rows=rest[done.rows]),
-                moving=None if moving is None else moving.of(rest),
-            )
+            yield progress.of(rest, progress.running, len(task))
 
 
 def _proved(task: Task, rows: Tensor, proofs: list[DominationProof | None]) -> Points:

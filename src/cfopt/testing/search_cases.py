@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
+from cfopt.errors import InputError
 from cfopt.explaining.explain import answer
 from cfopt.generative.pca import PCA
 from cfopt.pipeline import Pipeline
@@ -80,7 +81,7 @@ class Case:
         return answer(self.contexts, self.pipeline, question), watched
 
 
-class RefusalError(Exception):
+class RefusalError(InputError):
     """A search does not serve a task; the message says why."""
 
 

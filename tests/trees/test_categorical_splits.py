@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import warnings
 from typing import Any
 
@@ -22,6 +23,7 @@ from cfopt.pipeline import Adapted, Function  # noqa: E402
 from cfopt.problems import GridShortestPath  # noqa: E402
 from cfopt.result.status import Status  # noqa: E402
 from cfopt.trees import TreePredictor, read_ensemble  # noqa: E402
+from cfopt.trees.categories import OneHot  # noqa: E402
 
 RNG = np.random.default_rng(0)
 GRID = GridShortestPath(3, 3)
@@ -160,3 +162,14 @@ def test_a_file_of_xgboost_with_categories_is_read(tmp_path: Any) -> None:
     model.save_model(tmp_path / "model.json")
     predictor = TreePredictor(cfopt.trees.load_ensemble(tmp_path / "model.json"))
     assert np.allclose(predictor.ensemble.predict(NUMBERS), model.predict(NUMBERS), rtol=1e-6)
+
+
+def test_a_category_may_have_more_values_than_functions_may_call_one_another() -> None:
+    count = sys.getrecursionlimit() + 100
+    asked = OneHot([range(2 * count + 1)]).asks(0, range(count), missing=False)
+    values = []
+    while not isinstance(asked, bool):
+        assert asked.high is True
+        values.append(asked.feature)
+        asked = asked.low
+    assert (sorted(values), asked) == (list(range(count)), False)

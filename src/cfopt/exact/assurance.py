@@ -15,6 +15,8 @@ from cfopt.engine.task import Task
 from cfopt.engine.variation import OffBy, Variation
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.exact_task import NORMS
+from cfopt.exact.relu import ReluTask
+from cfopt.exact.relu.ball import ReluBall
 from cfopt.exact.tree_failure import TreeFailures
 from cfopt.exact.worst_case import WorstCases
 from cfopt.question.proximity import L2
@@ -105,15 +107,18 @@ def _in_ball(task: Task, prices: Tensor, off_by: OffBy) -> _Found:
         holds = worst.holds(TOLERANCE)
         holds[list(worst.rival.failures)] = False
         return holds, torch.from_numpy(worst.excess), torch.from_numpy(worst.tried)
-    if not TreeFailures.serves(task):
-        return _at_points(varied, off_by)
     holds, h, tried = _asked(task, prices)
-    trees = TreeFailures(task, off_by)
-    nearest = [trees.nearest(row) for row in range(len(prices))]
-    for row, one in enumerate(nearest):
-        holds[row] &= one.x is None
-        h[row] = max(float(h[row]), one.excess)
-    open_rows = [row for row, one in enumerate(nearest) if one.x is None and one.bound < np.inf]
+    open_rows = list(range(len(prices)))
+    if TreeFailures.serves(task):
+        trees = TreeFailures(task, off_by)
+        nearest = [trees.nearest(row) for row in open_rows]
+        for row, one in enumerate(nearest):
+            holds[row] &= one.x is None
+            h[row] = max(float(h[row]), one.excess)
+        open_rows = [row for row, one in enumerate(nearest) if one.x is None and one.bound < np.inf]
+    elif not ReluTask.refusal(task):
+        network = ReluBall(task, off_by)
+        open_rows = [row for row in open_rows if not network.holds(row, prices[row].numpy())]
     if open_rows:
         part = _at_points(varied[torch.tensor(open_rows)], off_by)
         holds[open_rows] &= part[0]

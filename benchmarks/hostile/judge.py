@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,8 @@ FAILURES = ("wrong", "refuted", "crash")
 OUTCOMES = (*FAILURES, "missed", "farther", "overrun", "sampled", "refused", "right")
 #: By which fraction distances may differ, and beyond which an answer without proof is farther.
 _SAME, _FARTHER = 1e-5, 1.05
+#: What the message of a row says whose search or check ended with an exception.
+_RAISED = re.compile(r" raised \w+:")
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,8 @@ def judged(case: Case) -> list[tuple[str, str]]:
     found = []
     for truth, claim, message in claims(case, e):
         ended, why = verdict(truth, claim)
+        if ended in ("missed", "right") and _RAISED.search(message):
+            ended = "crash"
         found.append((ended, f"{why} [{claim.status}: {message}]" if ended != "right" else why))
     return found
 

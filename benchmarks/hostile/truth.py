@@ -95,8 +95,9 @@ class Truth:
             d = (1 + sign * case.epsilon) * best - y0 + margin * np.sign(worth)[:, None] * y0
             terms, lead = prices * d, prices * (y0 - best)
             holds = terms.sum(1) <= granted * np.abs(terms).sum(1) + rounding
-            # An answer of ours is beyond doubt: the factual plan costs more by the tolerance.
-            least = 2e-6 * np.abs(lead).sum(1) if granted == STRICT else 1e-3 * rounding
+            # The factual plan has to cost more than the best; for our own points, clearly more.
+            clearly = 2e-6 * np.abs(lead).sum(1) + 1e-7 * (1 + np.abs(prices).max(axis=1))
+            least = clearly if granted == STRICT else 1e-3 * rounding
             return (holds & (lead.sum(1) > least + 1e-300))[:, None]
         found = []
         for plan in self.plans(s):

@@ -19,6 +19,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tests.commands import cf, change, refused, results, work_of
+from tests.many_parts import Held
+from tests.patient import PATIENCE
 from tests.pipelines import normal
 
 import cfopt
@@ -466,33 +468,30 @@ def test_ctrl_c_keeps_what_is_done(example: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.long
 def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(example: Path) -> None:
-    table = pd.read_csv(example.parent / "contexts.csv")
-    pd.concat([table.assign(rain=table["rain"] + k / 7) for k in range(3)]).to_csv(
-        example.parent / "contexts.csv", index=False
-    )
-    change(example, "# [run]\n# batch = 64", "[run]\npart = 2")
-    change(example, 'kind = "Auto"', 'kind = "MDMM"\nmax_steps = 60')
+    held = Held(example, 3)
     out = example.parent / "results"
-    code = f"from cfopt.cli import app\napp(['explain', {str(example)!r}])"
+    code = f"from cfopt.cli import app\napp(['explain', {str(example)!r}, '--trust'])"
     environment = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())}
     child = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.DEVNULL, env=environment
     )
     try:
-        deadline = time.monotonic() + 300
-        while len(list(out.glob("explanations/part-*"))) < 3 and time.monotonic() < deadline:
+        deadline = time.monotonic() + PATIENCE
+        while len(list(out.glob("explanations/part-*.parquet"))) < 3 and child.poll() is None:
+            assert time.monotonic() < deadline
             time.sleep(0.01)
     finally:
         child.send_signal(signal.SIGKILL)
         child.wait()
-    parts = len(list(out.glob("explanations/part-*")))
+    parts = len(list(out.glob("explanations/part-*.parquet")))
     assert 3 <= parts < 15
+    held.release()
     assert not (out / "report.html").exists()
-    resumed = cf("explain", example)
+    resumed = cf("explain", example, "--trust")
     assert resumed.exit_code == 0, resumed.output
     assert f"{2 * parts} of 30 rows are already done" in resumed.output
     undisturbed = example.parent / "undisturbed"
-    assert cf("explain", example, "--out", undisturbed).exit_code == 0
+    assert cf("explain", example, "--trust", "--out", undisturbed).exit_code == 0
     assert_equal(results(out), results(undisturbed))
 
 

@@ -9,12 +9,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
-from tests.commands import cf, change, refused
+from tests.commands import cf, refused
 from tests.fleet.test_parts import bytes_of
-from tests.fleet.test_processes import PATIENCE, wait_until
+from tests.fleet.test_processes import wait_until
+from tests.many_parts import Held
+from tests.patient import PATIENCE
 
 pytest.importorskip("distributed")
 
@@ -48,64 +51,68 @@ def cluster(
 
 @pytest.mark.long
 def test_dask_gives_the_same_bytes_and_survives_what_is_killed(example: Path) -> None:
-    table = pd.read_csv(example.parent / "contexts.csv")
-    pd.concat([table.assign(rain=table["rain"] + k / 7) for k in range(6)]).to_csv(
-        example.parent / "contexts.csv", index=False
-    )
-    change(example, "# [run]\n# batch = 64", "[run]\npart = 2")
-    change(example, 'kind = "Auto"', 'kind = "MDMM"\nmax_steps = 60')
+    held = Held(example, 6)
+    held.release()
+
+    def explained(*words: object) -> Any:
+        return cf("explain", example, "--trust", *words)
+
     undisturbed = example.parent / "undisturbed"
-    assert cf("explain", example, "--workers", "1", "--out", undisturbed).exit_code == 0
+    assert explained("--workers", "1", "--out", undisturbed).exit_code == 0
     truth = bytes_of(undisturbed)
     refused(
-        cf("explain", example, "--engine", "dask", "--scheduler", "tcp://127.0.0.1:9"),
+        explained("--engine", "dask", "--scheduler", "tcp://127.0.0.1:9"),
         "no Dask scheduler at tcp://127.0.0.1:9",
     )
     with cluster(example.parent) as (address, scheduler, workers):
         orders = ("--engine", "dask", "--scheduler", address)
         out = example.parent / "results"
 
-        def kill(process: subprocess.Popen[bytes], folder: Path, parts: int) -> threading.Thread:
-            def watch() -> None:
-                wait_until(
-                    lambda: len(bytes_of(folder)) >= parts or ended.is_set(), "no part was done"
-                )
-                process.kill()
+        @contextmanager
+        def killing(process: subprocess.Popen[bytes], folder: Path) -> Iterator[None]:
+            """Kill a process when some parts are done, and let the others be done."""
 
+            def watch() -> None:
+                wait_until(lambda: len(bytes_of(folder)) >= 2 or ended, "no part was done")
+                process.kill()
+                held.release()
+
+            ended: list[bool] = []
+            held.hold()
             thread = threading.Thread(target=watch)
             thread.start()
-            return thread
+            yield
+            ended.append(True)
+            thread.join(PATIENCE)
 
-        ended = threading.Event()
-        thread = kill(workers[0], out, 2)
-        done = cf("explain", example, *orders)
-        ended.set()
-        thread.join(PATIENCE)
+        with killing(workers[0], out):
+            done = explained(*orders)
         assert done.exit_code == 0, done.output
         assert workers[0].wait(PATIENCE) == -9
         assert bytes_of(out) == truth
         orphaned = example.parent / "orphaned"
-        words = [sys.executable, "-m", "cfopt", "explain", str(example), "--out", str(orphaned)]
+        words = [sys.executable, "-m", "cfopt", "explain", str(example), "--trust"]
         quiet = subprocess.DEVNULL
-        client = subprocess.Popen([*words, *orders], stdout=quiet, stderr=quiet)
+        held.hold()
+        client = subprocess.Popen(
+            [*words, "--out", str(orphaned), *orders], stdout=quiet, stderr=quiet
+        )
         wait_until(
             lambda: len(bytes_of(orphaned)) >= 2 or client.poll() is not None, "no part was done"
         )
         client.kill()
         assert client.wait(PATIENCE) == -9
         assert len(bytes_of(orphaned)) < len(truth)
-        done = cf("explain", example, "--out", orphaned, *orders)
+        held.release()
+        done = explained("--out", orphaned, *orders)
         assert done.exit_code == 0, done.output
         assert bytes_of(orphaned) == truth
         lost = example.parent / "lost"
-        ended.clear()
-        thread = kill(scheduler, lost, 2)
-        done = cf("explain", example, "--out", lost, *orders)
-        ended.set()
-        thread.join(PATIENCE)
+        with killing(scheduler, lost):
+            done = explained("--out", lost, *orders)
         assert done.exit_code == 1, done.output
         assert "is gone" in done.stderr
         assert "the same command resumes" in done.stderr
     assert 2 <= len(bytes_of(lost)) < len(truth)
-    assert cf("explain", example, "--workers", "1", "--out", lost).exit_code == 0
+    assert explained("--workers", "1", "--out", lost).exit_code == 0
     assert bytes_of(lost) == truth

@@ -10,11 +10,12 @@ import sys
 import time
 from pathlib import Path
 
-import pandas as pd
 import pytest
-from tests.commands import cf, change
+from tests.commands import cf
 from tests.fleet.test_parts import bytes_of
 from tests.lethal import CURSED, Lethal
+from tests.many_parts import Held
+from tests.patient import PATIENCE
 from tests.pipelines import normal, random_linear
 
 import cfopt
@@ -24,8 +25,6 @@ from cfopt.fleet.dataset import _Carried
 from cfopt.fleet.processes import Processes
 from cfopt.problems import GridShortestPath
 
-#: Longer than anything takes on a busy machine; nothing depends on it but a hang.
-PATIENCE = 300
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 
 
@@ -106,15 +105,10 @@ def test_a_row_that_ends_every_process_is_reported_and_the_others_are_explained(
 def test_a_client_that_ends_leaves_finished_parts_and_no_workers(
     example: Path, how: signal.Signals
 ) -> None:
-    table = pd.read_csv(example.parent / "contexts.csv")
-    pd.concat([table.assign(rain=table["rain"] + k / 7) for k in range(6)]).to_csv(
-        example.parent / "contexts.csv", index=False
-    )
-    change(example, "# [run]\n# batch = 64", "[run]\npart = 2")
-    change(example, 'kind = "Auto"', 'kind = "MDMM"\nmax_steps = 60')
+    held = Held(example, 6)
     out = example.parent / "results"
     client = subprocess.Popen(
-        [sys.executable, "-m", "cfopt", "explain", str(example), "--workers", "2"],
+        [sys.executable, "-m", "cfopt", "explain", str(example), "--trust", "--workers", "2"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -123,6 +117,8 @@ def test_a_client_that_ends_leaves_finished_parts_and_no_workers(
     wait_until(lambda: len(bytes_of(out)) >= 1 or client.poll() is not None, "no part was done")
     children = Path(f"/proc/{client.pid}/task/{client.pid}/children").read_text().split()
     client.send_signal(how)
+    client.wait(PATIENCE)
+    held.release()
     said, _ = client.communicate(timeout=PATIENCE)
     if how is signal.SIGINT:
         assert client.returncode == 130, said
@@ -132,8 +128,9 @@ def test_a_client_that_ends_leaves_finished_parts_and_no_workers(
     wait_until(lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in children), "orphans")
     kept = bytes_of(out)
     assert 1 <= len(kept) < 30
-    assert cf("explain", example, "--workers", "1").exit_code == 0
+    orders = ("--trust", "--workers", "1")
+    assert cf("explain", example, *orders).exit_code == 0
     assert {name: bytes_of(out)[name] for name in kept} == kept
     undisturbed = example.parent / "undisturbed"
-    assert cf("explain", example, "--workers", "1", "--out", undisturbed).exit_code == 0
+    assert cf("explain", example, *orders, "--out", undisturbed).exit_code == 0
     assert bytes_of(out) == bytes_of(undisturbed)

@@ -92,9 +92,10 @@ class _Worker:
         self.line.send((kind, number, lethal))
 
     def end(self) -> None:
-        self.line.close()
+        # Killed first: one that finds nobody to talk to would complain.
         self.process.kill()
         self.process.join()
+        self.line.close()
 
 
 def start_worker(recipe: Recipe, path: Path) -> _Worker:

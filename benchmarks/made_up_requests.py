@@ -41,6 +41,7 @@ def send(url: str, examples: int, seed: int) -> tuple[int, str]:
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{url}/openapi.json"]
         command += ["--checks", ",".join(_CHECKS), "--phases", "examples,coverage,fuzzing"]
         command += ["--max-examples", str(examples), "--seed", str(seed)]
+        command += ["--request-timeout", "120"]  # its own are too short for a busy machine
         command += ["--generation-deterministic", "--suppress-health-check", "all", "--no-color"]
         command += ["--report", "json", "--report-json-path", str(told)]
         done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)

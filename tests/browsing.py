@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import socket
-import subprocess
-import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -16,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.patient import PATIENCE, launched
 
-SOURCE = Path(__file__).parent.parent / "src"
-#: The longest that anything is waited for; a slow machine is slow, not broken.
-PATIENCE = 300.0
+#: A moment by the page's own clock, which a busy machine holds up as it does the page.
+_MOMENT = "() => new Promise((over) => setTimeout(over, 100))"
+_LATER = "() => { const t = performance.now; performance.now = () => t.call(performance) + 1000; }"
 #: No windows, and no calls home.
 _FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-background-networking"),
@@ -27,7 +25,7 @@ _FLAGS = (
 )
 #: A way that is nearly as good as the best of the first map: soon explained.
 NEAR = ((0, 0), (6, 6), (11, 11))
-#: A way through lake and forest, which takes a search some seconds; its corner is cut, since a
+#: A way through lake and forest, for which a search shows where it is; its corner is cut, since a
 #: sharp one is refused without a search.
 FAR = ((0, 0), (0, 10), (1, 11), (11, 11))
 
@@ -49,11 +47,12 @@ class Server:
     """A running `cfopt serve`.
 
     Arguments:
-        port: on which it listens.
+        url: its address.
+        held: the file that holds its searches.
     """
 
-    def __init__(self, port: int) -> None:
-        self.url = f"http://127.0.0.1:{port}"
+    def __init__(self, url: str, held: Path) -> None:
+        self.url, self._held = url, held
 
     def get(self, path: str) -> Any:
         """The JSON of an address."""
@@ -73,6 +72,15 @@ class Server:
         busy = (w["pid"] for w in workers if w["role"] == "search" and w["state"] == "busy")
         return next(busy, None)
 
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Searches in images go on at most to the first place that they show, until the end."""
+        self._held.touch()
+        try:
+            yield
+        finally:
+            self._held.unlink()
+
     def until(self, there: Any) -> Any:
         """Wait until something is there, and return it."""
         end = time.monotonic() + PATIENCE
@@ -89,20 +97,13 @@ def command_serving(*options: str) -> Iterator[Server]:
     Arguments:
         options: more words of the command.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = os.environ | {"PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "cfopt", "serve", "--port", str(port), *options]
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
-    server = Server(port)
-    try:
-        server.until(lambda: process.poll() is not None or server.ready())
-        assert process.poll() is None, "cfopt serve ended"
-        yield server
-    finally:
-        process.terminate()
-        process.wait(timeout=PATIENCE)
+    with tempfile.TemporaryDirectory() as folder:
+        held = Path(folder) / "held"
+        with launched(*options, held=str(held)) as (url, process):
+            server = Server(url, held)
+            server.until(lambda: process.poll() is not None or server.ready())
+            assert process.poll() is None, "cfopt serve ended"
+            yield server
 
 
 @contextmanager
@@ -177,7 +178,11 @@ class Visit:
         while (self.asked, self.answered) != (before, before):
             assert time.monotonic() < end, "the page does not come to rest"
             before = self.asked
-            self.page.wait_for_timeout(100)
+            self.page.evaluate(_MOMENT)
+
+    def later(self) -> None:
+        """Let a second pass by the page's own clock: what follows is a change of its own."""
+        self.page.evaluate(_LATER)
 
     def close(self) -> None:
         """Close the window; nothing may have gone wrong in it unseen."""

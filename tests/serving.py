@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import uvicorn
+from tests.patient import PATIENCE, PATIENT
 
 from cfopt.web.address import Address
 from cfopt.web.limits import Limits
@@ -19,12 +20,9 @@ from cfopt.web.process import Source
 from cfopt.web.serve import listen, settings
 from cfopt.web.server import create_app
 
-#: The longest that a test waits for anything.
-PATIENCE = 300.0
-
 
 @contextmanager
-def serving(source: Source, limits: Limits) -> Iterator[Client]:
+def serving(source: Source, limits: Limits = PATIENT) -> Iterator[Client]:
     """A client of a server that is ready."""
     listening = listen("127.0.0.1", 0)
     port = listening.getsockname()[1]
@@ -33,7 +31,7 @@ def serving(source: Source, limits: Limits) -> Iterator[Client]:
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:
-        with Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as client:
+        with Client(f"http://127.0.0.1:{port}") as client:
             client.until(lambda: client.health()["status"] == "ok")
             yield client
     finally:
@@ -42,7 +40,16 @@ def serving(source: Source, limits: Limits) -> Iterator[Client]:
 
 
 class Client(httpx.Client):
-    """Asks the server, and waits for tasks."""
+    """Asks the server, and waits for tasks.
+
+    Arguments:
+        url: of the server.
+    """
+
+    def __init__(self, url: str) -> None:
+        # A connection that is kept may be closed by the server just when it is used again.
+        once = httpx.Limits(max_keepalive_connections=0)
+        super().__init__(base_url=url, timeout=PATIENCE, limits=once)
 
     def health(self) -> dict[str, Any]:
         try:
@@ -84,21 +91,21 @@ class Client(httpx.Client):
     def explain(self, **asked: Any) -> dict[str, Any]:
         return self.over(self.start(**asked))
 
-    def events(self, started: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-        """All events of a task, until the stream ends."""
-        found, name = [], ""
+    def events(self, started: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The events of a task as they come, until the stream ends."""
+        name = ""
         with self.stream("GET", started["events"]) as stream:
             assert stream.headers["content-type"].startswith("text/event-stream")
             for line in stream.iter_lines():
                 if line.startswith("event: "):
                     name = line.removeprefix("event: ")
                 elif line.startswith("data: "):
-                    found.append((name, json.loads(line.removeprefix("data: "))))
-        return found
+                    yield name, json.loads(line.removeprefix("data: "))
 
 
 #: A pipeline that goes wrong as its second feature says, but only once the search has moved the
-#: first: so the context itself passes all checks.
+#: first: so the context itself passes all checks. One of its searches goes on until it is stopped;
+#: and it does not load while there is a file `held` beside it.
 FAULTY = """
 import os
 import subprocess
@@ -108,9 +115,24 @@ from pathlib import Path
 
 import torch
 
+from cfopt.engine.progress import Moving, Progress
+from cfopt.search import Sequential
+
 CHILDREN = Path(__file__).parent / "children"
 LIVE = {10: "hang", 11: "raise", 12: "exit", 13: "fork", 14: "leave"}
-MOVED = {1: "hang", 2: "raise", 3: "exit", 4: "slow", 5: "fork", 6: "run", 7: "leave"}
+MOVED = {1: "hang", 2: "raise", 3: "exit", 5: "fork", 6: "run", 7: "leave"}
+
+while Path(__file__).with_name("held").exists():
+    time.sleep(0.01)
+
+
+class Search(Sequential):
+    def steps(self, task):
+        origin = task.space.origin
+        while int(origin[0, 1]) == 4:
+            yield Progress(1, len(task), len(task), moving=Moving(task.row_numbers, origin))
+            time.sleep(0.01)
+        yield from super().steps(task)
 
 
 class Net(torch.nn.Module):
@@ -150,8 +172,6 @@ class Net(torch.nn.Module):
             raise RuntimeError("the sensor is broken")
         if fault == "exit":
             os._exit(3)
-        if fault == "slow":
-            time.sleep(0.05)
         return self.layer(torch.tanh(x / 3))
 """
 CONFIG = """
@@ -170,9 +190,17 @@ immutable = ["fault"]
 kind = "Absolute"
 decision_of_row = 1
 [search]
-kind = "Sequential"
+class = "faulty:Search"
 """
 ROWS = "a,fault,b\n1,0,2\n-3,0,-1\n"
+#: The search that goes on until it is stopped.
+ENDLESS = 4
+
+
+def fault(number: int) -> dict[str, Any]:
+    """A search that goes wrong in one way."""
+    question = {"kind": "absolute", "alternative": {"row": 1}}
+    return {"pipeline": "own", "context": {"values": [1, number, 2]}, "question": question}
 
 
 def write_faulty(folder: Path) -> Path:

@@ -17,6 +17,7 @@ import torch
 from rich.console import Console
 from safetensors.torch import load_file, save_file
 from tests.commands import cf, change, refused, results
+from tests.patient import PATIENCE
 
 import cfopt
 from cfopt.app import training
@@ -346,7 +347,10 @@ def test_rows_and_the_files_made_of_them_are_counted_apart(
     assert int(files[-1][1]) > len(pictures) == 2
 
 
-def test_without_a_terminal_a_long_silence_is_broken_by_a_line() -> None:
+def test_without_a_terminal_a_long_silence_is_broken_by_a_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(heartbeat, "_TICK", 0.01)
     now, out = 0.0, io.StringIO()
     pace = Pace([10.0], clock=lambda: now)
     display = Display(Console(file=out, width=200), pace, 10, noun="row")
@@ -368,7 +372,7 @@ def test_without_a_terminal_a_long_silence_is_broken_by_a_line() -> None:
     assert out.getvalue() == said
     now = 20.0
     with display:  # it looks by itself
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE
         while out.getvalue() == said and time.monotonic() < end:
             time.sleep(0.01)
     assert out.getvalue() != said

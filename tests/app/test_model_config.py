@@ -247,7 +247,7 @@ def test_the_explorer_takes_time_limits_from_requests_and_from_the_configuration
     assert status(time_limit=1e-9) == "best effort"
     config.write_text(f"{config.read_text()}[run]\ntime_limit = 1e-9\n")
     assert status() == "best effort"
-    assert status(time_limit=60.0) == "valid"
+    assert status(time_limit=3600.0) == "valid"
 
 
 _LAYERS = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -217,16 +217,27 @@ def test_the_demonstration_writes_its_pictures_and_summary_and_is_not_silent(
     if codes == "few codes":  # which are searched in a fraction of the time
         monkeypatch.setattr(demo, "load_terrain", with_few_codes)
 
-    explain, threads, before = cfopt.explain, [], torch.get_num_threads()
+    threads, before, hearts = [], torch.get_num_threads(), []
 
-    def watched(*given: Any, **settings: Any) -> Any:
-        threads.append(torch.get_num_threads())
-        assert threads[-1] == 1  # at once: with more it would go on for minutes
-        return explain(*given, **settings)
+    def heart(*given: Any) -> heartbeat.Heartbeat:
+        hearts.append(heartbeat.Heartbeat(*given, silence=0.0))
+        return hearts[-1]
 
-    monkeypatch.setattr(cfopt, "explain", watched)
-    monkeypatch.setattr(heartbeat, "_TICK", 0.01)
-    monkeypatch.setattr(demo, "Heartbeat", partial(heartbeat.Heartbeat, silence=0.0))
+    def watched(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **settings: Any) -> Any:
+            hearts[-1].beat()
+            if function is explain:
+                threads.append(torch.get_num_threads())
+                assert threads[-1] == 1  # at once: with more it would go on for minutes
+            return function(*given, **settings)
+
+        return call
+
+    explain = cfopt.explain
+    monkeypatch.setattr(cfopt, "explain", watched(explain))
+    monkeypatch.setattr(demo, "Heartbeat", heart)
+    for name in ("load_terrain", "plot_gallery"):
+        monkeypatch.setattr(demo, name, watched(getattr(demo, name)))
     printed = io.StringIO()
     torch.set_num_threads(2)
     try:

@@ -10,7 +10,6 @@ from tests.commands import cf, change, refused, results
 from tests.serving import serving
 
 import cfopt
-from cfopt.web.limits import Limits
 from cfopt.web.process import Source
 
 HERE = Path(__file__).parent
@@ -63,7 +62,7 @@ def explained(example: Path) -> tuple[cfopt.Explanation, str]:
 
 def served(example: Path, question: dict[str, Any]) -> Served:
     """What a server of the configuration answers over HTTP."""
-    with serving(Source(example, True), Limits()) as client:
+    with serving(Source(example, True)) as client:
         pipeline = client.get("/api/pipelines/own").json()
         done = client.explain(pipeline="own", context={"row": 1}, question=question)
         assert done["status"] == "done", done["message"]

@@ -17,7 +17,6 @@ from torch import Tensor
 import cfopt
 from cfopt.question import Criterion
 from cfopt.testing import CriterionContract
-from cfopt.web.limits import Limits
 from cfopt.web.process import Source
 
 
@@ -94,7 +93,7 @@ def test_it_can_be_configured_reported_and_served(example: Path) -> None:
 
 def test_a_server_with_workers_offers_and_answers_it(example: Path) -> None:
     configure(example, "criterion", "near_best", 'class = "near_best:NearBest"')
-    with serving(Source(example, True), Limits()) as client:
+    with serving(Source(example, True)) as client:
         kinds = {one["kind"]: one for one in client.get("/api/pipelines/own").json()["questions"]}
         assert kinds["nearbest"]["title"] == "When would mine have been good enough?"
         assert kinds["nearbest"]["sliders"][0]["name"] == "tolerance"

@@ -36,9 +36,11 @@ from counting import (
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from rich.console import Console
+from tests.patient import PATIENCE
 
 import cfopt
 from cfopt.errors import CfoptError, InputError, StorageError
+from cfopt.running import heartbeat
 from cfopt.running.lock import locked
 from cfopt.running.pace import Pace, duration
 from cfopt_paper.catalogue import experiments_named
@@ -245,7 +247,10 @@ def test_a_damaged_result_is_reported_before_any_job_runs(tmp_path: Path, damage
     assert RUNS == ["alone-1"]
 
 
-def test_without_a_terminal_there_is_a_line_for_each_job(tmp_path: Path) -> None:
+def test_without_a_terminal_there_is_a_line_for_each_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeat, "_TICK", PATIENCE)  # none between them, however slow they are
     lines = run_in(tmp_path, FIRST).splitlines()
     assert len(lines) == 4
     assert re.fullmatch(
@@ -261,7 +266,7 @@ def test_in_a_terminal_there_is_a_bar_with_the_running_job(tmp_path: Path) -> No
     console = Console(file=text, force_terminal=True, width=90)
 
     def wait() -> None:
-        deadline = time.monotonic() + 300
+        deadline = time.monotonic() + PATIENCE
         while " 50% 0/1 jobs, " not in text.getvalue() and time.monotonic() < deadline:
             time.sleep(0.02)
 

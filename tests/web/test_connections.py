@@ -10,6 +10,7 @@ from contextlib import ExitStack
 import pytest
 import uvicorn
 from fastapi import FastAPI, Request
+from tests.patient import PATIENCE
 
 from cfopt.web.limits import Limits
 from cfopt.web.serve import listen, settings
@@ -38,12 +39,14 @@ def connect() -> Iterator[Connect]:
 
     listening = listen("127.0.0.1", 0)
     listening.listen()
-    server = uvicorn.Server(settings(app, Limits(connections=LIMIT)))
+    config = settings(app, Limits(connections=LIMIT))
+    config.timeout_keep_alive = int(PATIENCE)  # idle ones end for no other reason
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     with ExitStack() as stack:
         address = listening.getsockname()
-        yield lambda: stack.enter_context(socket.create_connection(address, 60))
+        yield lambda: stack.enter_context(socket.create_connection(address, PATIENCE))
     server.should_exit = True
     thread.join()
 

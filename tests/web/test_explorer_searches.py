@@ -19,10 +19,13 @@ def test_a_search_can_be_watched_and_cancelled(visit: Callable[..., Visit]) -> N
     page = here.open()
     here.drag(*FAR)
     before = page.evaluate("document.querySelector('#board canvas').toDataURL()")
-    here.explain()
-    # It is the map itself that changes while the search runs.
-    here.until("before => document.querySelector('#board canvas').toDataURL() !== before", before)
-    here.cancel()
+    with here.server.holding():
+        here.explain()
+        # It is the map itself that changes while the search runs.
+        here.until(
+            "before => document.querySelector('#board canvas').toDataURL() !== before", before
+        )
+        here.cancel()
     assert page.evaluate("document.querySelector('#board canvas').toDataURL()") == before
     assert page.locator("#result").is_hidden()
     here.server.until(lambda: here.server.searching() is None)
@@ -35,11 +38,12 @@ def test_a_search_that_is_left_for_another_page_is_given_up(visit: Callable[...,
     page.locator("#route-said", has_text="complete").wait_for()
     page.get_by_role("button", name="Clear").click()
     here.drag(*FAR)
-    here.explain()
-    here.server.until(here.server.searching)
-    page.locator("#pipelines a[href$=knapsack]").click()
-    page.locator("#table-legend div").first.wait_for()
-    here.server.until(lambda: here.server.searching() is None)
+    with here.server.holding():
+        here.explain()
+        here.server.until(here.server.searching)
+        page.locator("#pipelines a[href$=knapsack]").click()
+        page.locator("#table-legend div").first.wait_for()
+        here.server.until(lambda: here.server.searching() is None)
     assert page.locator("#result").is_hidden()
     page.go_back()
     page.locator("#legend div").first.wait_for()
@@ -53,9 +57,10 @@ def test_a_worker_that_is_killed_is_told_and_the_next_search_works(
     here = visit()
     page = here.open()
     here.drag(*FAR)
-    here.explain()
-    os.kill(here.server.until(here.server.searching), signal.SIGKILL)
-    page.locator("#notice p", has_text="worker process died").wait_for()
+    with here.server.holding():
+        here.explain()
+        os.kill(here.server.until(here.server.searching), signal.SIGKILL)
+        page.locator("#notice p", has_text="worker process died").wait_for()
     page.get_by_role("button", name="Clear").click()
     here.drag(*NEAR)
     here.explain()
@@ -84,13 +89,14 @@ def test_a_page_that_is_loaded_again_joins_its_search(visit: Callable[..., Visit
     here = visit()
     page = here.open()
     here.drag(*FAR)
-    here.explain()
-    page.wait_for_url("**/t/*")
-    page.reload()
-    page.locator(".progress:visible", has_text="Searching").wait_for()
-    # It is still its own: leaving it gives it up.
-    page.locator("#pipelines a[href$=knapsack]").click()
-    here.server.until(lambda: here.server.searching() is None)
+    with here.server.holding():
+        here.explain()
+        page.wait_for_url("**/t/*")
+        page.reload()
+        page.locator(".progress:visible", has_text="Searching").wait_for()
+        # It is still its own: leaving it gives it up.
+        page.locator("#pipelines a[href$=knapsack]").click()
+        here.server.until(lambda: here.server.searching() is None)
 
 
 @pytest.mark.long
@@ -98,14 +104,15 @@ def test_a_spectator_who_leaves_does_not_cancel_the_search(visit: Callable[..., 
     here, other = visit(), visit()
     page = here.open()
     here.drag(*FAR)
-    here.explain()
-    page.wait_for_url("**/t/*")
-    other.open(page.url.removeprefix(other.server.url))
-    other.page.locator(".progress:visible", has_text="Searching").wait_for()
-    other.page.locator("#pipelines a[href$=grid]").click()
-    other.page.locator("#table-legend div").first.wait_for()
-    # The page that it went to can be used meanwhile.
-    assert not other.page.locator("#table-ask form").evaluate("form => form.inert")
+    with here.server.holding():
+        here.explain()
+        page.wait_for_url("**/t/*")
+        other.open(page.url.removeprefix(other.server.url))
+        other.page.locator(".progress:visible", has_text="Searching").wait_for()
+        other.page.locator("#pipelines a[href$=grid]").click()
+        other.page.locator("#table-legend div").first.wait_for()
+        # The page that it went to can be used meanwhile.
+        assert not other.page.locator("#table-ask form").evaluate("form => form.inert")
     assert here.answer()
 
 
@@ -120,10 +127,11 @@ def test_a_cancelled_search_leaves_the_answer_before_it_and_what_is_drawn(
     answer = here.answer()
     page.get_by_role("button", name="Clear").click()
     here.drag(*FAR)
-    here.explain()
-    page.locator(".progress:visible", has_text="Searching").wait_for()
-    page.wait_for_url("**/t/*")
-    here.cancel()
+    with here.server.holding():
+        here.explain()
+        page.locator(".progress:visible", has_text="Searching").wait_for()
+        page.wait_for_url("**/t/*")
+        here.cancel()
     assert here.answer() == answer
     # The address is that of the route drawn since, not of the answer, which is marked as old.
     page.wait_for_url("**/#terrain?*K1-L2-L3-*-L12&kind=absolute")
@@ -142,11 +150,12 @@ def test_one_goes_on_from_the_exact_answer_and_back_to_it(visit: Callable[..., V
     page.locator("#map-name", has_text="Map 1, changed").wait_for()
     assert here.path() == task["result"]["after"]["path"]
     page.get_by_text("clearly wrong?").click()
-    with page.expect_request("**/api/explain") as asked:
-        here.explain()
-    assert asked.value.post_data_json["context"] == {"task": task["id"]}
-    page.wait_for_url("**/t/*")
-    here.cancel()
+    with here.server.holding():
+        with page.expect_request("**/api/explain") as asked:
+            here.explain()
+        assert asked.value.post_data_json["context"] == {"task": task["id"]}
+        page.wait_for_url("**/t/*")
+        here.cancel()
     page.go_back()
     assert here.answer() == answer
     assert page.url == address

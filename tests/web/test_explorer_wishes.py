@@ -50,8 +50,10 @@ def test_a_street_an_item_or_a_cell_is_wished_for_or_not_with_one_click(
     said = "Any route with F7, and without A12."
     assert page.locator("#route-said").inner_text() == said
     assert page.locator(".mark-uses").count() == 2
-    with page.expect_request("**/api/explain") as asked:
-        here.explain()
+    with here.server.holding():
+        with page.expect_request("**/api/explain") as asked:
+            here.explain()
+        here.cancel()
     question = asked.value.post_data_json["question"]
     assert (question["uses"], question["avoids"]) == ([6 * 12 + 5], [11 * 12])
     assert "alternative" not in question

@@ -31,7 +31,6 @@ from cfopt.problems import MILP, Finite, GridShortestPath, Knapsack, Scene, Terr
 from cfopt.question.features import Features
 from cfopt.web import build
 from cfopt.web.columns import columns
-from cfopt.web.limits import Limits
 from cfopt.web.process import Source
 from cfopt.web.views import TableView
 
@@ -48,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def client(folder: Path) -> Iterator[Client]:
-    with serving(Source(folder / "CONFIG.toml"), Limits()) as client:
+    with serving(Source(folder / "CONFIG.toml")) as client:
         yield client
 
 
@@ -303,12 +302,8 @@ def test_maps_are_explained_naively_and_plausibly(client: Client) -> None:
     path = [[k, k] for k in range(12)]  # nearly as good as the best
     question = {"kind": "relative", "alternative": {"path": path}}
     started = client.start(**MAP, question=question, plausible=True)
-    events = client.events(started)
+    events = list(client.events(started))
     assert [name for name, _ in events] == ["progress"] * (len(events) - 1) + ["end"]
-    seen = [data for name, data in events if name == "progress" and "image" in data]
-    assert seen
-    assert all(data["path"][0] == [0, 0] for data in seen)
-    assert len({data["image"] for data in seen}) > 1
     steps = [data["step"] for _, data in events]
     assert steps == sorted(steps)
     plausible = events[-1][1]
@@ -349,7 +344,7 @@ def test_the_own_pipeline_is_explained(client: Client, folder: Path) -> None:
 def test_a_stream_opened_late_tells_the_end(client: Client) -> None:
     task = client.explain(**GRID, question={"kind": "epsilon", "epsilon": 0.05})
     started = {"events": f"/api/tasks/{task['id']}/events"}
-    assert client.events(started) == [("end", task)]
+    assert list(client.events(started)) == [("end", task)]
 
 
 def test_the_page_and_its_reference_are_served(client: Client) -> None:
@@ -402,7 +397,7 @@ def test_a_map_pipeline_of_the_user_is_served_like_the_shipped_one(tmp_path: Pat
         epsilon = 0.05
         """
     )
-    with serving(Source(tmp_path / "CONFIG.toml"), Limits()) as client:
+    with serving(Source(tmp_path / "CONFIG.toml")) as client:
         told = client.get("/api/pipelines/own").json()
         assert (told["kind"], told["title"], told["plausible"]) == ("map", "Our hills", True)
         assert told["grid"]["pixels"] == 8

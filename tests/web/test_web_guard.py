@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
-from tests.serving import Client, serving
+from tests.patient import PATIENCE, PATIENT
+from tests.serving import ENDLESS, Client, fault, serving, write_faulty
 
-from cfopt.web import pool
+from cfopt.web import pool, tasks
 from cfopt.web.address import Address
 from cfopt.web.limits import Limits
 from cfopt.web.pool import Pool
@@ -26,8 +28,9 @@ _OTHERS = ["http://evil.example", "null", "http://[", "http://127.0.0.1:1"]
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
-    with serving(Source(), Limits(unheard_seconds=3.0)) as client:
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    config = write_faulty(tmp_path_factory.mktemp("faulty"))
+    with serving(Source(config, trusted=True), replace(PATIENT, workers=2)) as client:
         yield client
 
 
@@ -84,34 +87,33 @@ def test_there_is_no_cross_origin_access(client: Client) -> None:
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-def _hard() -> dict[str, Any]:
-    question = {"kind": "absolute", "alternative": {"row": 21}}
-    return {"pipeline": "terrain", "context": {"row": 0}, "question": question, "plausible": False}
-
-
 def test_the_health_of_the_server_names_no_search(client: Client) -> None:
-    started = client.start(**_hard())
+    started = client.start(**fault(ENDLESS))
     client.running(started)
-    told = client.get("/api/health").text
-    assert started["id"] not in told
-    assert client.searcher()["state"] == "busy"
+    told = client.get("/api/health")
+    assert started["id"] not in told.text
+    assert "busy" in [worker["state"] for worker in told.json()["workers"]]
     client.delete(started["url"])
 
 
-def test_a_search_that_nobody_follows_is_ended(client: Client) -> None:
-    left = client.start(**_hard() | {"plausible": True})  # which takes longest
+def test_a_search_that_nobody_follows_is_ended(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(tasks, "time", SimpleNamespace(monotonic=lambda: now))
+    followed, left = client.start(**fault(ENDLESS)), client.start(**fault(ENDLESS))
     client.running(left)
+    client.running(followed)
+    took = (data["seconds"] for _, data in client.events(followed))
+    for _ in range(2):
+        now += 0.6 * PATIENT.unheard_seconds
+        assert any(seconds == now for seconds in took)  # since when it has been followed
     # Asked for the health alone, nobody wants to know of the search.
-    client.until(lambda: client.searcher()["state"] == "idle")
+    client.until(lambda: [one["state"] for one in client.health()["workers"]].count("busy") == 1)
     task = client.task(left)
     assert task["status"] == "cancelled"
     assert task["message"] == "The search was ended, since nobody was following it."
-    followed = client.start(**_hard() | {"plausible": True})
-    with client.stream("GET", followed["events"]) as stream:
-        lines, end = stream.iter_lines(), time.monotonic() + 3
-        while time.monotonic() < end and "event: end" not in next(lines):
-            pass
-        assert client.task(followed)["status"] in ("running", "done")
+    assert client.task(followed)["status"] == "running"
     client.delete(followed["url"])
 
 
@@ -181,20 +183,20 @@ def test_a_worker_that_a_signal_ended_with_the_server_is_not_replaced(
 ) -> None:
     monkeypatch.setattr(pool, "Process", _Dying)
     monkeypatch.setattr(_Dying, "made", 0)
-    monkeypatch.setattr(pool, "_MOMENT", 60.0)
+    monkeypatch.setattr(pool, "_MOMENT", PATIENCE)
     limits, address = Limits(), Address("127.0.0.1", 1)
     crew = Pool(Source(), limits)
     server = _Server(settings(create_app(Source(), limits, address), limits), crew, address)
     crew.start()
     for worker in crew.workers:
-        worker.loaded.wait(60)
+        worker.loaded.wait(PATIENCE)
     # The signal has reached the worker, and then the server.
     call = crew.call("decide", {}, 1.0)
     with pytest.raises(DiedError):
-        call.result(60)
+        call.result(PATIENCE)
     server.handle_exit(15, None)
     for worker in crew.workers:
-        worker.join(60)
+        worker.join(PATIENCE)
         assert not worker.is_alive()
     assert _Dying.made == 2
 

@@ -9,6 +9,7 @@ import json
 import struct
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests.patient import PATIENT
 from tests.serving import Client, serving
 
 from cfopt.web.address import Address
@@ -25,7 +27,7 @@ from cfopt.web.pictures import Canvas
 from cfopt.web.process import Source
 from cfopt.web.server import create_app
 
-LIMITS = Limits(body=200_000, pixels=300 * 300)
+LIMITS = replace(PATIENT, body=200_000, pixels=300 * 300)
 ASKED: dict[str, Any] = {
     "pipeline": "grid",
     "context": {"row": 0},

@@ -9,13 +9,12 @@ from benchmarks.explorer import asked, crowd, fault_of
 from benchmarks.made_up_requests import send
 from tests.serving import Client, serving
 
-from cfopt.web.limits import Limits
 from cfopt.web.process import Source
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    with serving(Source(), Limits()) as client:
+    with serving(Source()) as client:
         yield client
 
 

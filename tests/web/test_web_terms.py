@@ -14,6 +14,11 @@ from cfopt.result.explanation import Explanation
 from cfopt.web.served import ServedPipeline, load_served
 from cfopt.web.work import Work
 
+#: The page goes on after a text when it is told to, however long that was to be read.
+_UNHURRIED = """
+const usual = window.setTimeout;
+window.setTimeout = (act, pause, ...rest) => (pause < 1800 ? usual(act, pause, ...rest) : 0);
+"""
 ASKED: dict[str, Any] = {
     "pipeline": "grid",
     "context": {"row": 0},
@@ -101,6 +106,7 @@ def test_options_differ_in_kind_and_prices_are_said_beside_them(
 @pytest.mark.skipif(BROWSER[1].args[0], reason="no chromium was found")
 def test_a_ready_question_is_played_and_terms_are_asked_for_and_kept(visit: Any) -> None:
     here: Visit = visit()
+    here.page.add_init_script(_UNHURRIED)
     page = here.open("/#grid")
     page.get_by_role("button", name="Show me an example").click()
     for words in ("Drawn in blue is the route", "Suppose you had wanted", "So you ask"):

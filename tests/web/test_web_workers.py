@@ -7,37 +7,32 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import httpx
 import pytest
-from tests.serving import Client, serving, write_faulty
+from tests.patient import PATIENCE, PATIENT, launched
+from tests.serving import ENDLESS, Client, fault, serving, write_faulty
 
 from cfopt.errors import SolverError
 from cfopt.pipeline import Pipeline
 from cfopt.problems import GridShortestPath
-from cfopt.web.limits import Limits
+from cfopt.web import presenter
 from cfopt.web.presenter import Stopped
-from cfopt.web.process import Source
+from cfopt.web.process import Process, Source
 from cfopt.web.served import load_served
 from cfopt.web.tasks import SearchTask
 from cfopt.web.work import Work, sentence
 
-LIMITS = Limits(
-    queue=3, search_seconds=30, live_seconds=1, grace_seconds=0.3, kept_tasks=12, unheard_seconds=60
-)
-WISH = {"kind": "absolute", "alternative": {"row": 1}}
-HANG, RAISE, EXIT, SLOW, FORK, RUN, LEAVE = range(1, 8)
+LIMITS = replace(PATIENT, queue=3, grace_seconds=0.3, kept_tasks=12)
+HANG, RAISE, EXIT, _, FORK, RUN, LEAVE = range(1, 8)
 LIVE_HANG, LIVE_RAISE, LIVE_EXIT, LIVE_FORK, LIVE_LEAVE = range(10, 15)
-
-
-def fault(number: int) -> dict[str, Any]:
-    """A search that goes wrong in one way."""
-    return {"pipeline": "own", "context": {"values": [1, number, 2]}, "question": WISH}
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +65,28 @@ def _lives(pid: int) -> bool:
         return False
 
 
+@pytest.fixture
+def time_is_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Ends the call that a worker has at hand, or the next one, as its limit of time would."""
+    watches: SimpleQueue[threading.Timer] = SimpleQueue()
+
+    class Timer(threading.Timer):
+        def start(self) -> None:
+            if self.function.__func__ is Process._end:  # type: ignore[attr-defined]
+                watches.put(self)
+            else:
+                super().start()
+
+    def end() -> None:
+        watch = watches.get(timeout=PATIENCE)
+        while watch.finished.is_set():  # its call was answered
+            watch = watches.get(timeout=PATIENCE)
+        watch.function(*watch.args)
+
+    monkeypatch.setattr(threading, "Timer", Timer)
+    return end
+
+
 @pytest.fixture(autouse=True)
 def _next_one_works(client: Client) -> Iterator[None]:
     """After each test the server answers, decides and explains as if nothing had happened."""
@@ -77,7 +94,7 @@ def _next_one_works(client: Client) -> Iterator[None]:
     task = client.explain(**fault(0))
     assert task["status"] == "done"
     assert task["result"]["valid"]
-    assert client.health()["status"] == "ok"
+    client.until(lambda: client.health()["status"] == "ok")
 
 
 def test_a_worker_killed_in_the_middle_of_a_search_is_replaced(client: Client) -> None:
@@ -116,32 +133,44 @@ def test_the_process_that_workers_come_from_may_die_as_well(client: Client) -> N
     client.until(lambda: client.searcher()["pid"] not in (None, pid))
 
 
-def test_a_search_that_hangs_is_stopped_at_its_limit(client: Client) -> None:
-    started = client.start(**fault(HANG), seconds=0.5)
-    events = client.events(started)
-    assert events[-1][1]["status"] == "failed"
-    assert events[-1][1]["message"] == "The search took longer than 0.5 s and was stopped."
-    # Silent as the search was, the stream was not.
-    assert sum(data["status"] == "running" for _, data in events) >= 2
+def test_a_search_that_hangs_is_stopped_at_its_limit(
+    client: Client, time_is_up: Callable[[], None]
+) -> None:
+    events = client.events(client.start(**fault(HANG), seconds=7.5))
+    # Silent as the search is, the stream is not.
+    running = (data for _, data in events if data["status"] == "running")
+    assert next(running)["seconds"] < next(running)["seconds"]
+    time_is_up()
+    *_, (_, last) = events
+    assert last["status"] == "failed"
+    assert last["message"] == "The search took longer than 7.5 s and was stopped."
 
 
-def test_a_search_stops_by_itself_when_it_is_not_wanted() -> None:
+@pytest.mark.parametrize("plausible", [False, True])
+def test_a_search_tells_where_it_is_and_stops_by_itself_when_it_is_not_wanted(
+    monkeypatch: pytest.MonkeyPatch, plausible: bool
+) -> None:
+    monkeypatch.setattr(presenter, "_EVERY", 0.0)
     pipelines = load_served(None, trusted=False, pixels=10**6)[0]
-    told: list[dict[str, Any]] = []
-    work = Work(pipelines, stopped=lambda: bool(told))
-    alternative = {"row": 21}
-    asked = {"pipeline": "terrain", "context": {"row": 0}, "plausible": False}
-    asked |= {"question": {"kind": "absolute", "alternative": alternative}}
+    places: list[dict[str, Any]] = []
+    work = Work(pipelines, stopped=lambda: len(places) == 3)
+    asked = {"pipeline": "terrain", "context": {"row": 0}, "plausible": plausible}
+    asked |= {"question": {"kind": "absolute", "alternative": {"row": 21}}}
     with pytest.raises(Stopped):
-        work.do("explain", asked, told.append)
-    assert len(told) == 1
+        work.do("explain", asked, lambda news: places.append(news) if "image" in news else None)
+    assert all(tuple(place["path"][0]) == (0, 0) for place in places)
+    assert len({place["image"] for place in places}) > 1
 
 
-def test_a_search_can_be_cancelled_while_it_runs(client: Client) -> None:
-    started = client.start(**fault(SLOW))
-    client.running(started)
+def test_a_search_can_be_watched_and_cancelled(client: Client) -> None:
+    started = client.start(**fault(ENDLESS))
+    events = client.events(started)
+    place = next(data for _, data in events if "values" in data)
+    assert place["status"] == "running"
+    assert place["values"] == [1, ENDLESS, 2]
     assert client.delete(started["url"]).json()["status"] == "cancelled"
-    assert client.events(started)[-1][1]["status"] == "cancelled"
+    *_, (_, last) = events
+    assert last["status"] == "cancelled"
 
 
 def test_what_is_cancelled_has_no_result_though_its_worker_had_finished() -> None:
@@ -177,7 +206,7 @@ def test_a_search_that_hangs_can_be_cancelled(client: Client) -> None:
     answer = client.delete(started["url"])
     assert answer.status_code == 200
     assert answer.json()["status"] == "cancelled"
-    assert client.events(started)[-1][1]["message"] == "The search was cancelled."
+    assert [data["message"] for _, data in client.events(started)] == ["The search was cancelled."]
     for kind in ("json", "png"):
         missing = client.get(f"{started['url']}/result.{kind}")
         assert missing.status_code == 404
@@ -185,11 +214,13 @@ def test_a_search_that_hangs_can_be_cancelled(client: Client) -> None:
 
 
 def test_what_is_stopped_by_the_system_is_killed(client: Client) -> None:
-    started = client.start(**fault(SLOW))
+    started = client.start(**fault(ENDLESS))
     client.running(started)
-    os.kill(client.searcher()["pid"], signal.SIGSTOP)
+    pid = client.searcher()["pid"]
+    os.kill(pid, signal.SIGSTOP)
     client.delete(started["url"])
     assert client.task(started)["status"] == "cancelled"
+    client.until(lambda: not _lives(pid))
 
 
 def test_a_predictor_that_raises_leaves_its_row_without_an_answer(client: Client) -> None:
@@ -212,23 +243,33 @@ def test_a_predictor_that_ends_its_process_fails_its_task_alone(client: Client) 
 @pytest.mark.parametrize(
     ("number", "status", "words"),
     [
-        (LIVE_HANG, 504, "The pipeline does not respond. It took longer than 1 s"),
+        (LIVE_HANG, 504, "The pipeline does not respond. It took longer than"),
         (LIVE_RAISE, 502, "the sensor is broken"),
         (LIVE_EXIT, 503, "The worker process died. A new one is starting; try again."),
-        (LIVE_FORK, 504, "The pipeline does not respond. It took longer than 1 s"),
+        (LIVE_FORK, 504, "The pipeline does not respond. It took longer than"),
         (LIVE_LEAVE, 503, "The worker process died. A new one is starting; try again."),
     ],
 )
 def test_live_decisions_of_a_faulty_pipeline_are_told(
-    client: Client, children: Path, number: int, status: int, words: str
+    client: Client,
+    children: Path,
+    time_is_up: Callable[[], None],
+    number: int,
+    status: int,
+    words: str,
 ) -> None:
-    asked = {"pipeline": "own", "context": {"values": [1, number, 2]}}
-    answer = client.post("/api/decide", json=asked)
-    assert answer.status_code == status
-    assert words in answer.json()["detail"]
-    answer = client.post("/api/explain", json=fault(number))
-    assert answer.status_code == status
-    assert words in answer.json()["detail"]
+    decide = {"pipeline": "own", "context": {"values": [1, number, 2]}}
+    for path, asked in (("/api/decide", decide), ("/api/explain", fault(number))):
+        before = children.read_text()
+        with ThreadPoolExecutor(1) as one:
+            answering = one.submit(client.post, path, json=asked)
+            if number == LIVE_FORK:
+                client.until(lambda known=before: children.read_text() != known)
+            if status == 504:
+                time_is_up()
+        answer = answering.result()
+        assert answer.status_code == status
+        assert words in answer.json()["detail"]
     assert client.get("/api/pipelines/own/contexts/0").status_code == 200
 
 
@@ -299,7 +340,7 @@ def test_many_cancel_at_any_moment(client: Client) -> None:
     ends: list[str] = []
 
     def one() -> None:
-        with Client(base_url=client.base_url, timeout=300) as own:
+        with Client(str(client.base_url)) as own:
             for _ in range(6):
                 answer = own.post("/api/explain", json=fault(0))
                 if answer.status_code == 202:
@@ -317,7 +358,7 @@ def test_many_cancel_at_any_moment(client: Client) -> None:
 
 def test_a_pipeline_that_cannot_be_loaded_is_told_and_the_others_work(tmp_path: Path) -> None:
     config = write_faulty(tmp_path)
-    with serving(Source(config, trusted=False), Limits()) as client:
+    with serving(Source(config, trusted=False)) as client:
         own, *others = client.get("/api/pipelines").json()
         assert not own["ready"]
         assert "--trust" in own["fault"]
@@ -331,7 +372,7 @@ def test_a_pipeline_that_cannot_be_loaded_is_told_and_the_others_work(tmp_path: 
 def test_a_pipeline_that_kills_its_worker_while_it_loads_is_left_out(tmp_path: Path) -> None:
     config = write_faulty(tmp_path)
     (tmp_path / "faulty.py").write_text("import os\nos._exit(1)\n")
-    with serving(Source(config, trusted=True), Limits()) as client:
+    with serving(Source(config, trusted=True)) as client:
         own, *others = client.get("/api/pipelines").json()
         assert own["fault"].startswith("The worker process died, or took too long, while loading")
         assert all(one["ready"] for one in others)
@@ -341,7 +382,7 @@ def test_a_pipeline_that_kills_its_worker_while_it_loads_is_left_out(tmp_path: P
 @pytest.mark.long
 def test_the_command_tells_mistakes_and_pipelines_that_cannot_be_loaded(tmp_path: Path) -> None:
     config = write_faulty(tmp_path)
-    with _command("--config", str(config)) as (url, server):
+    with launched("--config", str(config), stderr=subprocess.PIPE) as (url, server):
         assert server.stderr is not None
         told = server.stderr.readline()
         assert told.startswith("Your own pipeline cannot be loaded: ")
@@ -353,22 +394,9 @@ def test_the_command_tells_mistakes_and_pipelines_that_cannot_be_loaded(tmp_path
         }
         for words, options in mistakes.items():
             command = [sys.executable, "-m", "cfopt", "serve", *options]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
             assert done.returncode == 2
             assert words in done.stderr
-
-
-@contextmanager
-def _command(*options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """`cfopt serve` in a session of its own, and its address; nothing of it is left."""
-    command = [sys.executable, "-m", "cfopt", "serve", "--port", "0", *options]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, text=True, start_new_session=True, **pipes) as server:
-        assert server.stdout is not None
-        try:
-            yield server.stdout.readline().split()[4], server
-        finally:
-            server.kill()
 
 
 def _send(server: subprocess.Popen[str], sent: signal.Signals) -> None:
@@ -399,8 +427,9 @@ def _family(pid: int) -> set[int]:
 def test_all_processes_end_with_the_server_however_it_ends(
     config: Path, children: Path, sent: signal.Signals
 ) -> None:
-    with _command("--config", str(config), "--trust") as (url, server):
-        with Client(base_url=url, timeout=300) as client:
+    words = ("--config", str(config), "--trust")
+    with launched(*words, stderr=subprocess.PIPE) as (url, server):
+        with Client(url) as client:
             client.until(lambda: client.health()["status"] == "ok")
             started = client.start(**fault(RUN))
             client.until(children.read_text)
@@ -412,22 +441,24 @@ def test_all_processes_end_with_the_server_however_it_ends(
                 _send(server, sent)
                 with suppress(httpx.TransportError):
                     list(lines)
-        server.wait(300)
+        server.wait(PATIENCE)
         client.until(lambda: not any(map(_lives, family)))
         assert server.stderr is not None
         assert server.stderr.read() == ""
 
 
 @pytest.mark.long
-def test_the_command_ends_quietly_while_it_loads() -> None:
-    for sent in (signal.SIGINT, signal.SIGTERM):
-        with _command() as (url, server):
-            with Client(base_url=url, timeout=300) as client:
-                client.until(lambda: len(_family(server.pid)) >= 3)
-                assert client.health()["status"] == "loading"
-                family = _family(server.pid)
-                _send(server, sent)
-            server.wait(300)
-            client.until(lambda f=family: not any(map(_lives, f)))
-            assert server.stderr is not None
-            assert server.stderr.read() == ""
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_ends_quietly_while_it_loads(tmp_path: Path, sent: signal.Signals) -> None:
+    words = ("--config", str(write_faulty(tmp_path)), "--trust")
+    (tmp_path / "held").touch()
+    with launched(*words, stderr=subprocess.PIPE) as (url, server):
+        with Client(url) as client:
+            client.until(lambda: len(_family(server.pid)) >= 3)
+            assert client.health()["status"] == "loading"
+            family = _family(server.pid)
+            _send(server, sent)
+        server.wait(PATIENCE)
+        client.until(lambda: not any(map(_lives, family)))
+        assert server.stderr is not None
+        assert server.stderr.read() == ""

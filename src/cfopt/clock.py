@@ -5,7 +5,9 @@ A deadline is a moment of this clock, infinite where time is not limited.
 
 from __future__ import annotations
 
+import math
 import time
+from dataclasses import dataclass
 
 
 def now() -> float:
@@ -21,3 +23,27 @@ def is_over(deadline: float) -> bool:
 def part_of(deadline: float, fraction: float) -> float:
     """The moment at which a fraction of the time that is left until a deadline will have passed."""
     return now() + fraction * (deadline - now())
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The time that one call of a user may take.
+
+    Arguments:
+        end: when to search no more.
+        grace: for how many seconds after that what was found may still be verified.
+    """
+
+    end: float
+    grace: float
+
+    @classmethod
+    def of(cls, seconds: float | None, began: float, deadline: float = math.inf) -> Limit:
+        """So many seconds from a moment on, None for no limit, and in any case until a deadline."""
+        end = min(math.inf if seconds is None else began + float(seconds), deadline)
+        return cls(end, max(1.0, 0.05 * (end - began)))
+
+    @property
+    def closing(self) -> float:
+        """When verification ends that begins now, be it late because a solve was."""
+        return max(self.end, now()) + self.grace

@@ -269,7 +269,7 @@ class Rules(Batch):
         criterion = self.criterion.bind(len(self), factual)
         return replace(
             self,
-            problem=self.problem.without_deadline().exact(),
+            problem=self.problem.exact(),
             factual=factual,
             criterion=criterion,
             wish=None if self.wish is None else self.wish.exact(),

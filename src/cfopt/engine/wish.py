@@ -36,9 +36,12 @@ class Wish:
 
     def exact(self) -> Wish:
         """The same, whose answers are proven."""
+        problem, plans = self._problem.exact(), self.plans.exact()
+        if problem is self._problem and plans is self.plans:
+            return self
         other = copy(self)
-        other._problem = self._problem.exact()
-        other.plans, other._latest, other._others = self.plans.exact(), None, None
+        other._problem, other.plans = problem, plans
+        other._latest = other._others = None
         return other
 
     def best(self, problem: Problem, prices: Tensor) -> Solved:

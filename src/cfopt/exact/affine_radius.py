@@ -178,7 +178,8 @@ class AffineRadius:
             if not doubtful and row not in solved.failures and (length[row] == 0 or ended):
                 continue
             alone = self._rules[torch.tensor([row])]
-            length[row], sure[row] = distance_to_failure(self._model, alone, row, self._prices[row])
+            far, sure[row] = distance_to_failure(self._model, alone, row, self._prices[row])
+            length[row] = max(length[row], far)
         return length, sure
 
     def _level(self, row: int, decision: Array, number: int, prices: Array) -> bool:

@@ -6,13 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from itertools import groupby, takewhile
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
 from cfopt._rows import row_keys, stacked
 from cfopt._typing import Array
+from cfopt.clock import is_over
+from cfopt.engine.rules import Rules
 from cfopt.engine.task import Task
 from cfopt.exact.exact_task import ExactTask
 from cfopt.exact.inequalities import Inequalities
@@ -110,8 +112,14 @@ class Clash:
     why: str = ""
 
 
+class HasRules(Protocol):
+    """What every form of a task has."""
+
+    rules: Rules
+
+
 #: A task as inequalities on a row's change, or on its cells.
-M = TypeVar("M")
+M = TypeVar("M", bound=HasRules)
 
 
 class Certificate(ABC, Generic[M]):
@@ -133,8 +141,13 @@ class Certificate(ABC, Generic[M]):
 
     @classmethod
     def bounds(cls, model: M, proofs: Mapping[int, Self]) -> dict[int, float]:
-        """The bounds of several rows by their numbers; some kinds of proofs share the work."""
-        return {row: proof.bound(model, row) for row, proof in proofs.items()}
+        """The bounds of several rows by their numbers; some kinds of proofs share the work.
+
+        As many as there is time for.
+        """
+        deadline = model.rules.problem.deadline
+        in_time = takewhile(lambda _: not is_over(deadline), proofs.items())
+        return {row: proof.bound(model, row) for row, proof in in_time}
 
     @abstractmethod
     def decisions(self) -> list[Array]:

@@ -94,7 +94,7 @@ def others(model: WishTask, plans: list[Array]) -> Problem | None:
 
     InputError if such plans cannot be asked for.
     """
-    wished = model.wish.plans
+    wished, deadline = model.wish.plans, model.rules.problem.deadline
     signs = [
         Condition(
             {j: -1.0 if taken else 1.0 for j, taken in enumerate(plan > 0.5)},
@@ -103,9 +103,9 @@ def others(model: WishTask, plans: list[Array]) -> Problem | None:
         for plan in plans
     ]
     if not signs:
-        return wished
+        return wished.until(deadline)
     rest = wished.narrowed(Conditions.join([one.conditions(wished) for one in signs]))
-    return None if rest is None else rest.exact()
+    return None if rest is None else rest.exact().until(deadline)
 
 
 def farthest(

@@ -70,7 +70,7 @@ class SharedTask:
 
     def __init__(self, task: Task, free: Truths, needed: int, ease: float = 0.0) -> None:
         self.model = AffineTask(task)
-        self.needed, self._ease = needed, ease
+        self.needed, self._ease, self.deadline = needed, ease, task.rules.problem.deadline
         self._rows = list(range(len(self.model)))
         self._system = common_system(self.model, free)
         self._grid = _common_grid(self.model)
@@ -99,17 +99,16 @@ class SharedTask:
             return "the number of changes is limited"
         return ""
 
-    def solve(self, most_nodes: int, deadline: float) -> SharedChange:
+    def solve(self, most_nodes: int) -> SharedChange:
         """The nearest change after which enough rows hold.
 
         Arguments:
             most_nodes: how many sets of rows are looked at, at most.
-            deadline: when to give up.
         """
         if self.needed == len(self._rows):
             found = self._nearest(self._rows)
             return SharedChange(found.u, found.cost, found.bound, 1)
-        return _Branching(self, most_nodes, deadline).run()
+        return _Branching(self, most_nodes).run()
 
     def _add(self, row: int, decision: Array) -> bool:
         """Keep the cut of a decision; whether it is new."""
@@ -129,12 +128,12 @@ class SharedTask:
             parts = [cut for row in wanted for cut in self._cuts[row]]
             if parts:
                 system = system.with_cuts(HalfSpaces.joined(parts))
-            nearest = Master(system, self.model.norm, self._grid).solve()
-            if nearest.u is None:
+            nearest = Master(system, self.model.norm, self._grid, self.deadline).solve()
+            if nearest.u is None or is_over(self.deadline):
                 return _Found(None, np.inf, nearest.bound, np.zeros(len(self._rows), dtype=bool))
             holds, firm, decisions = self._judge(nearest.u)
             # Cuts of rows that are not required are kept for later.
-            broken = np.flatnonzero(~firm).tolist()
+            broken = np.flatnonzero(~firm & np.isfinite(decisions).all(axis=1)).tolist()
             new = {row for row in broken if self._add(row, decisions[row])}
             if not new.intersection(wanted):
                 cost = float(self.model.norm(nearest.u))
@@ -170,13 +169,14 @@ class _Found:
 class _Branching:
     """Which rows are met: the set with the lowest bound is divided next."""
 
-    def __init__(self, task: SharedTask, most_nodes: int, deadline: float) -> None:
-        self.task, self.most, self.deadline = task, most_nodes, deadline
+    def __init__(self, task: SharedTask, most_nodes: int) -> None:
+        self.task, self.most = task, most_nodes
         self.rows = range(len(task.model))
         self.needed = task.needed
         self.best: Array | None = None
         self.cost = np.inf
         self.nodes, self._order = 0, count()
+        self._left = np.inf  # the least bound of what could not be decided
         # What each row costs alone: what enough of them cost together is no less.
         self.own = np.array([task._nearest([row]).bound for row in self.rows])
 
@@ -192,10 +192,10 @@ class _Branching:
                 break
             heapq.heappop(queue)
             self._divide(queue, required, dropped)
-        return SharedChange(self.best, self.cost, min(bound, self.cost), self.nodes)
+        return SharedChange(self.best, self.cost, min(bound, self._left, self.cost), self.nodes)
 
     def _late(self) -> bool:
-        return self.nodes >= self.most or is_over(self.deadline)
+        return self.nodes >= self.most or is_over(self.task.deadline)
 
     def _divide(
         self,
@@ -207,11 +207,14 @@ class _Branching:
         if len(left) == self.needed:
             required = frozenset(left)
         found = self._look(required)
-        if found.u is None or found.bound >= self.cost * (1 - _SAME):
+        if found.bound >= self.cost * (1 - _SAME):
             return
         if int(found.holds.sum()) >= self.needed:
             return  # kept as the best so far: nothing in this set is nearer
         broken = [row for row in left if row not in required and not found.holds[row]]
+        if found.u is None or not broken:
+            self._left = min(self._left, found.bound)  # time is up, or a solve has failed
+            return
         row = min(broken, key=lambda one: (self.own[one], one))
         self._push(queue, found.bound, required | {row}, dropped)
         self._push(queue, found.bound, required, dropped | {row})

@@ -14,7 +14,7 @@ from cfopt.result.explanation import Explanation
 
 
 def ask_again(
-    e: Explanation, rows: Sequence[int], pipeline: Pipeline, features: Features
+    e: Explanation, rows: Sequence[int], pipeline: Pipeline, features: Features, deadline: float
 ) -> Explanation:
     """What the same question gives for some rows, if features are limited otherwise.
 
@@ -23,9 +23,10 @@ def ask_again(
         rows: which of its rows are asked about, by number.
         pipeline: the pipeline that it explains.
         features: the features with their new limits.
+        deadline: when to end with what there is.
     """
     places = torch.tensor(rows)
     asked = replace(e.asked, criterion=e.criterion[places], features=features, options=1)
-    found = answer(e.x0[places], pipeline, asked)
+    found = answer(e.x0[places], pipeline, asked, deadline=deadline)
     labels = None if e.labels is None else tuple(e.labels[row] for row in rows)
     return replace(found, columns=e.columns, labels=labels)

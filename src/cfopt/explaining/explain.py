@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from cfopt import clock
 from cfopt._typing import Array
+from cfopt.clock import Limit, part_of
 from cfopt.engine.encoding import encode
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.recall import Recall
@@ -63,6 +64,9 @@ from cfopt.search import (
 from cfopt.search.few_changes import with_few_changes
 from cfopt.search.one_plan import standing_up
 
+#: The fraction of the time that is kept for the question about prices.
+_FOR_PRICES = 0.25
+
 
 def explain(
     x0: Any,
@@ -101,9 +105,11 @@ def explain(
             the search finds nothing, the nearest of them that is allowed and valid is the start.
         margin: by what fraction of its own value the alternative must win (for `Epsilon`: by what
             fraction of its value the factual decision must lose more); 0 admits ties.
-        time_limit: seconds for all rows together, from the call on; rows without an answer by then
-            end as best effort. A solve or a prediction that has begun is not stopped. What the
-            search over trees compiles, once for a machine, comes on top.
+        time_limit: seconds for all rows together and all that is asked, from the call on; rows
+            without an answer by then end as best effort, and those whose factual decision is not
+            known are rejected. A solve or a prediction that has begun is not stopped, and a second,
+            or 5% of the limit, may be added to verify what was found. What the search over trees
+            compiles, once for a machine, comes on top.
         robust: what answers have to stand up to: `Ball(0.1)`, every context within 0.1 of the
             answer; `Models([...])`, each of several predictors; or both, in a list. Of a wish, one
             and the same plan is to do in all of them.
@@ -140,12 +146,14 @@ def answer(
     pipeline: Pipeline,
     question: Question,
     on_progress: Callable[[Progress], None] | None = None,
+    deadline: float = math.inf,
 ) -> Explanation:
     """What `explain` does, for a question that is one object.
 
     Arguments:
         x0, pipeline, on_progress: as for `explain`.
         question: everything else.
+        deadline: when a call that this is a part of is to end.
     """
     began = clock.now()
     proximity = L2() if question.proximity is None else question.proximity
@@ -153,6 +161,7 @@ def answer(
     question = replace(question, proximity=proximity, search=search)
     check_question(pipeline, question)
     began += _seconds_to_compile(pipeline, question)
+    limit = Limit.of(question.time_limit, began, deadline)
     question = replace(question, margin=float(question.margin))
     generative = question.generative
     # Gradients are needed even where the caller has switched them off.
@@ -165,17 +174,20 @@ def answer(
             known = contexts.alike(question.reference, pipeline)
         outcomes = RowOutcomes(contexts, pipeline.problem)
         near = scaled(proximity, contexts)
-        task = pose(outcomes, pipeline, question.criterion, near, question.margin)
+        posed = clock.now()
+        latest = limit.end + limit.grace
+        task = pose(outcomes, pipeline, question.criterion, near, question.margin, latest)
+        # What all rows take once, answers take to be verified, and again to see whether they tie.
+        reserve = 2 * (clock.now() - posed)
         variation = variation_of(question, pipeline, contexts)
         task = replace(task, variation=variation)
         if generative is not None:
             penalty = question.plausibility
             penalty = penalty if isinstance(penalty, CodePenalty) else None
             task = encode(outcomes, task, generative, penalty)
-        settle_at_start(outcomes, task)
+        settle_at_start(outcomes, task.until(latest))
         surroundings = surroundings_of(question, known)
         task = replace(task, space=replace(task.space, surroundings=surroundings))
-        limit = math.inf if question.time_limit is None else float(question.time_limit)
 
         met: dict[int, Array] = {}
 
@@ -185,8 +197,10 @@ def answer(
                 part = task[open_rows]
                 using = standing_up(with_few_changes(search, part), part)
                 using = _with_reference(using, known, part)
-                points = _run(using, part.until(began + limit), open_rows, on_progress)
-                settle(outcomes, part, open_rows, points, _unproved(part))
+                left = part_of(limit.end, 1.0 if question.prices is None else 1 - _FOR_PRICES)
+                searching = part.until(max(left - reserve, part_of(left, 1 / 2)))
+                points = _run(using, searching, open_rows, on_progress)
+                settle(outcomes, part.until(limit.closing), open_rows, points, _unproved(part))
                 if question.options > 1 and Quantifier.EVERY in task.rules.criterion.multiples:
                     met.update(_decisions(points, open_rows))
             return outcomes.close(task, question)
@@ -198,16 +212,16 @@ def answer(
 
         e = work(outcomes, task)
         if question.options > 1:
-            e = with_options(e, task, question.options, again)
+            e = with_options(e, task, question.options, again, limit.end)
         if generative is not None:
             e = with_typical(e, generative, known)
         if surroundings is not None:
             e = with_likeness(e, surroundings)
     pipeline.problem.remember(outcomes.decisions.numpy())
-    e = _with_radii(e, pipeline, task.recall)
+    e = _with_radii(e, pipeline, task.recall, latest)
     if question.prices is None:
         return e
-    return replace(e, prices=_prices(e, pipeline.problem, question.prices))
+    return replace(e, prices=_prices(e, pipeline.problem, question.prices, limit.end))
 
 
 def _decisions(points: Points, rows: Tensor) -> dict[int, Array]:
@@ -229,10 +243,12 @@ def _seconds_to_compile(pipeline: Pipeline, question: Question) -> float:
     return clock.now() - start
 
 
-def _with_radii(e: Explanation, pipeline: Pipeline, recall: Recall | None) -> Explanation:
+def _with_radii(
+    e: Explanation, pipeline: Pipeline, recall: Recall | None, deadline: float
+) -> Explanation:
     """With how far each option may be off, if that is quick; else it is measured when asked for."""
     every = e.every_option()
-    every = replace(every, radii=quick_radii(every, pipeline, recall), pipeline=pipeline)
+    every = replace(every, radii=quick_radii(every, pipeline, recall, deadline), pipeline=pipeline)
     if e.options is None:
         return every
     counts = [len(one) for one in e.options]
@@ -241,10 +257,11 @@ def _with_radii(e: Explanation, pipeline: Pipeline, recall: Recall | None) -> Ex
     return replace(e, radii=own, pipeline=pipeline, options=tuple(every.split(counts)))
 
 
-def _prices(e: Explanation, problem: Problem, prices: Prices) -> Explanation:
+def _prices(e: Explanation, problem: Problem, prices: Prices, deadline: float) -> Explanation:
     """The same question about the costs that were predicted in the factual contexts."""
     question = Question(e.criterion, e.margin, prices.proximity, features=prices.entries(problem))
-    found = answer(e.costs_before.double(), Pipeline(nn.Identity(), problem), question)
+    pipeline = Pipeline(nn.Identity(), problem)
+    found = answer(e.costs_before.double(), pipeline, question, deadline=deadline)
     return replace(found, labels=e.labels)
 
 

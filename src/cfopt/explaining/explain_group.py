@@ -14,6 +14,7 @@ from torch import Tensor
 
 from cfopt import clock
 from cfopt._typing import Array
+from cfopt.clock import Limit, part_of
 from cfopt.engine.progress import Points
 from cfopt.engine.task import Task
 from cfopt.errors import InputError
@@ -69,7 +70,7 @@ def explain_group(
         change: the features that change, by name or number; all that may change by default.
         share: the least fraction of the rows in which the criterion has to hold.
         features: as for `explain`; the change has to be allowed in every row.
-        time_limit: seconds after which the best change so far is returned.
+        time_limit: as for `explain`; after it, the best change so far is returned.
         most_sets: how many sets of rows are looked at, at most, where not all need be met.
     """
     began = clock.now()
@@ -77,12 +78,14 @@ def explain_group(
         raise InputError(f"explain_group needs a share above 0 and up to 1, got {share!r}.")
     near = L2() if proximity is None else proximity
     known = Features() if features is None else features
-    question = Question(criterion, float(margin), near, None, Auto(), known)
+    question = Question(criterion, float(margin), near, None, Auto(), known, time_limit=time_limit)
     check_question(pipeline, question)
+    limit = Limit.of(time_limit, began)
     with torch.inference_mode(False), pipeline.eval_mode():
         contexts = Contexts.of(x0, pipeline, known, "explain_group")
         outcomes = RowOutcomes(contexts, pipeline.problem)
-        task = pose(outcomes, pipeline, criterion, scaled(near, contexts), question.margin)
+        near = scaled(near, contexts)
+        task = pose(outcomes, pipeline, criterion, near, question.margin, limit.closing)
         rows = outcomes.open_rows()
         needed = math.ceil(float(share) * len(contexts.x) - 1e-9)
         if len(rows) < needed:
@@ -91,8 +94,7 @@ def explain_group(
                 f"{len(rows)} of {len(contexts.x)} can. Ask about the others with explain, which "
                 "says why."
             )
-        limit = math.inf if time_limit is None else float(time_limit)
-        asked = _Group(task[rows], _free(contexts, change), needed, began + limit, most_sets)
+        asked = _Group(task[rows].until(limit.end), _free(contexts, change), needed, most_sets)
         u, bound, method = asked.solve(question, contexts, pipeline, rows)
         if u is None:
             u_found, points = np.zeros(asked.size), task.space.origin[rows]
@@ -107,7 +109,7 @@ def explain_group(
             passes=torch.zeros_like(rows),
             methods=(method,) * len(rows),
         )
-        settle(outcomes, task[rows], rows, found, "")
+        settle(outcomes, task[rows].until(limit.closing), rows, found, "")
         e = outcomes.close(task, question)
     loss = math.nan if u is None else asked.cost(u_found)
     return _result(e, asked, u, u_found, needed, loss, bound)
@@ -128,11 +130,9 @@ def _free(contexts: Contexts, change: Sequence[str | int] | None) -> Truths:
 class _Group:
     """The rows of a task, and one change of them all."""
 
-    def __init__(
-        self, task: Task, free: Truths, needed: int, deadline: float, most_sets: int
-    ) -> None:
-        self.task, self.free, self.needed = task, free, needed
-        self.deadline, self.most_sets = deadline, most_sets
+    def __init__(self, task: Task, free: Truths, needed: int, most_sets: int) -> None:
+        self.task, self.free, self.needed, self.most_sets = task, free, needed, most_sets
+        self.deadline = task.rules.problem.deadline
         origin = task.space.origin
         self.size = origin[0].numel()
         self._origin = origin.flatten(1).double().cpu().numpy()
@@ -171,7 +171,7 @@ class _Group:
         bound = 0.0
         for ease in _INSIDE:
             shared = SharedTask(self.task, self.free, self.needed, ease)
-            found = shared.solve(self.most_sets, self.deadline)
+            found = shared.solve(self.most_sets)
             if ease == 0.0:
                 bound = found.bound
             if found.u is None:
@@ -183,7 +183,7 @@ class _Group:
     def _impossible(self, bound: float) -> tuple[Array | None, float, str]:
         """That there is none, if cuts clash by more than verification could overlook."""
         eased = SharedTask(self.task, self.free, self.needed, _EASE)
-        found = eased.solve(self.most_sets, self.deadline)
+        found = eased.solve(self.most_sets)
         if found.u is None:
             return None, min(bound, found.bound), "shared cuts"
         enough = int(self.holds(found.u).sum()) >= self.needed
@@ -203,7 +203,9 @@ class _Group:
             features = replace(held, immutable=[*held.immutable, *locked])
             features.check(size)
         own = replace(question, features=features, criterion=question.criterion)
-        alone = answer(contexts.x, pipeline, own)[rows]
+        # Half of the time is for making one change of what helps each row alone.
+        share = part_of(self.deadline, 1 / 2)
+        alone = answer(contexts.x, pipeline, own, deadline=share)[rows]
         moved = (alone.x - alone.x0).flatten(1).double().cpu().numpy() / self._scale
         starts = moved[alone.valid.cpu().numpy()]
         starts = starts[np.abs(starts).sum(axis=1) > 0] if len(starts) else np.zeros((0, self.size))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import takewhile
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from cfopt._typing import Array
+from cfopt.clock import is_over
 from cfopt.engine.task import Task
 from cfopt.names import join_words
 from cfopt.question.domain import Domain
@@ -33,7 +35,9 @@ _STARTS = 3
 Explain = Callable[[Task, Tensor], Explanation]
 
 
-def with_options(e: Explanation, task: Task, count: int, explain: Explain) -> Explanation:
+def with_options(
+    e: Explanation, task: Task, count: int, explain: Explain, deadline: float
+) -> Explanation:
     """An explanation with up to `count` options for each row that has an answer.
 
     Where the criterion asks for some decision, and all can be listed, an option is the nearest
@@ -52,8 +56,9 @@ def with_options(e: Explanation, task: Task, count: int, explain: Explain) -> Ex
         task: what they answer.
         count: how many options a row may have.
         explain: explains rows of another task.
+        deadline: when to look for no more options.
     """
-    found = _Found(e)
+    found = _Found(e, deadline)
     more = _sparing if task.space.latent is None else _apart
     if task.variation is None and not Enumeration().refusal(task):
         more = _by_plan
@@ -65,7 +70,8 @@ def with_options(e: Explanation, task: Task, count: int, explain: Explain) -> Ex
 class _Found:
     """The options of each row, in the order in which they were found."""
 
-    def __init__(self, first: Explanation) -> None:
+    def __init__(self, first: Explanation, deadline: float) -> None:
+        self._deadline = deadline
         self._parts = [first]
         self._words = list(first.message)
         #: For each row its options, by their numbers among all that were found.
@@ -74,6 +80,10 @@ class _Found:
 
     def __len__(self) -> int:
         return len(self._places)
+
+    def rounds(self, count: int) -> Iterator[int]:
+        """As many rounds as there is time for, at most so many."""
+        return takewhile(lambda _: not is_over(self._deadline), range(count))
 
     def count(self, row: int) -> int:
         """How many options a row has."""
@@ -126,7 +136,7 @@ def _sparing(found: _Found, task: Task, count: int, explain: Explain) -> None:
     spared: list[tuple[frozenset[int], ...]] = [()] * len(found)
     rows = [row for row, one in enumerate(found.first.status) if one.is_found]
     latest = found.first[rows]
-    for _ in range(count - 1):
+    for _ in found.rounds(count - 1):
         if not rows:
             return
         for row, units in zip(
@@ -161,7 +171,7 @@ def _by_plan(found: _Found, task: Task, count: int, explain: Explain) -> None:
     passed: list[Array] = [np.empty((0, problem.num_columns))] * len(found)
     rows = [row for row, one in enumerate(found.first.status) if one.is_found]
     latest = found.first[rows]
-    for _ in range(count - 1):
+    for _ in found.rounds(count - 1):
         if not rows:
             return
         values = problem.sense.sign * problem.prices(latest.costs).double().cpu() @ listed.T
@@ -206,7 +216,7 @@ def _apart(found: _Found, task: Task, count: int, explain: Explain) -> None:
     generator = torch.Generator().manual_seed(0)
     first, home = found.first, task.space.home
     rows = [row for row, one in enumerate(first.status) if one.is_found]
-    for _ in range((count - 1) * _STARTS):
+    for _ in found.rounds((count - 1) * _STARTS):
         rows = [row for row in rows if found.count(row) < count]
         if not rows:
             break

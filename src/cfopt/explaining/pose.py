@@ -134,8 +134,12 @@ def pose(
     criterion: Criterion,
     proximity: Proximity,
     margin: float,
+    deadline: float,
 ) -> Task:
-    """The task of all rows; those whose input cannot be used are rejected on the way."""
+    """The task of all rows; those whose input cannot be used are rejected on the way.
+
+    So are those whose factual decision is not known by a deadline.
+    """
     x, problem = outcomes.contexts.x, pipeline.problem
     outcomes.reject_each(outcomes.contexts.not_finite())
     domain = Domain.of(outcomes.contexts.features, x)
@@ -152,7 +156,7 @@ def pose(
         ~costs.isfinite().all(1), "the predictor's costs for this context are not finite"
     )
     prices = problem.prices(costs).to("cpu", torch.float64)
-    solved, recall = problem.attempt(prices), Recall()
+    solved, recall = problem.until(deadline).attempt(prices), Recall()
     if problem.exact() is problem:
         recall.keep(prices, solved)
     failures = problem.audit(solved.decisions.numpy()) | solved.failures

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 
+from cfopt import clock
+from cfopt.clock import Limit, is_over
 from cfopt.explaining.again import ask_again
 from cfopt.pipeline import Pipeline
 from cfopt.question import LocalOutlier
@@ -21,7 +23,9 @@ _MOST_TRIES = 40
 _MOST_LIFTED = 4
 
 
-def remedies(explanation: Explanation, pipeline: Pipeline) -> Explanation:
+def remedies(
+    explanation: Explanation, pipeline: Pipeline, *, time_limit: float | None = None
+) -> Explanation:
     """The explanation with `remedy` for each row that was proved to have no answer under limits.
 
     A clash names the limits that it needs, and whatever helps must lift one of them. So a smallest
@@ -31,15 +35,21 @@ def remedies(explanation: Explanation, pipeline: Pipeline) -> Explanation:
     Arguments:
         explanation: as `explain` returned it.
         pipeline: the pipeline that it explains.
+        time_limit: seconds for all rows together, by default as many as the explanation had; rows
+            whose turn does not come by then have no remedy.
     """
+    limit = explanation.asked.time_limit if time_limit is None else time_limit
+    deadline = Limit.of(limit, clock.now()).end
     found = tuple(
-        _of_row(explanation, row, pipeline) if status is Status.PROVED_INFEASIBLE else None
+        _of_row(explanation, row, pipeline, deadline)
+        if status is Status.PROVED_INFEASIBLE
+        else None
         for row, status in enumerate(explanation.status)
     )
     return replace(explanation, remedy=found)
 
 
-def _of_row(e: Explanation, row: int, pipeline: Pipeline) -> Remedy | None:
+def _of_row(e: Explanation, row: int, pipeline: Pipeline, deadline: float) -> Remedy | None:
     size = e.x0[0].numel()
     limits = single_limits(e.features, size)
     clash = e.clash[row]
@@ -54,10 +64,10 @@ def _of_row(e: Explanation, row: int, pipeline: Pipeline) -> Remedy | None:
     clashes, tried, proved = [first or frozenset(limits)], set[frozenset[LimitOfOne]](), True
     for _ in range(_MOST_TRIES):
         lifted = next((one for one in _meeting(limits, clashes) if one not in tried), None)
-        if lifted is None:
+        if lifted is None or is_over(deadline):
             return None
         tried.add(lifted)
-        one = ask_again(e, [row], pipeline, without(e.features, size, lifted))
+        one = ask_again(e, [row], pipeline, without(e.features, size, lifted), deadline)
         if one.valid[0]:
             order = [limit for limit in limits if limit in lifted]
             return Remedy(tuple(limit.words for limit in order), one, proved)

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from cfopt import clock
+from cfopt.clock import Limit, is_over, part_of
 from cfopt.errors import InputError
 from cfopt.explaining.again import ask_again
-from cfopt.explaining.explain import explain
+from cfopt.explaining.explain import answer
 from cfopt.pipeline import Pipeline
-from cfopt.question import Criterion
+from cfopt.question import Criterion, Question
 from cfopt.question.domain import Domain
 from cfopt.question.features import Features
 from cfopt.question.proximity import Proximity
@@ -45,27 +47,30 @@ def trade_off(
         most: how many changes are asked about at most; by default as many as bring the answer
             nearer.
         features: as for `explain`; their own `max_changes` stays a limit for all answers.
-        time_limit: seconds for each number of changes.
+        time_limit: as for `explain`, for all numbers of changes together: the first question may
+            take half of the time, and each that follows half of what is left.
     """
+    end = Limit.of(time_limit, clock.now()).end
     if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
         raise InputError(f"trade_off needs most as a whole number >= 1, or None; got {most!r}.")
-    free = explain(
-        x0,
-        pipeline,
+    question = Question(
         criterion,
-        proximity=proximity,
-        search=search,
-        features=features,
-        reference=reference,
-        margin=margin,
-        time_limit=time_limit,
-        robust=robust,
+        margin,
+        proximity,
+        None,
+        search,
+        Features() if features is None else features,
+        None,
+        reference,
+        time_limit,
+        robust=Robustness.of(robust),
     )
+    free = answer(x0, pipeline, question, deadline=part_of(end, 1 / 2))
     needed = Domain.unlimited(free.features, free.x0).changed(free.x).sum(1).tolist()
     curves: list[list[Explanation]] = [[] for _ in range(len(free))]
     rows = [row for row, status in enumerate(free.status) if status.is_found]
     count = 1
-    while rows and (most is None or count <= most):
+    while rows and (most is None or count <= most) and not is_over(end):
         limited = replace(free.features, max_changes=count)
         for row in [row for row in rows if needed[row] <= count]:
             # The nearest of all has no more changes than these.
@@ -73,7 +78,7 @@ def trade_off(
             curves[row].append(replace(one, asked=replace(one.asked, features=limited)))
         rows = [row for row in rows if needed[row] > count]
         if rows:
-            found = ask_again(free, rows, pipeline, limited)
+            found = ask_again(free, rows, pipeline, limited, part_of(end, 1 / 2))
             for i, row in enumerate(rows):
                 curves[row].append(_no_worse(found[i], curves[row]))
         rows = [row for row in rows if not as_near(curves[row][-1], free[row])]

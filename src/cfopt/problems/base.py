@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -13,6 +14,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from cfopt import clock
 from cfopt._guard import Guard, guarded
 from cfopt._rows import row_keys
 from cfopt._typing import Array
@@ -31,6 +33,9 @@ _BY_SOLVER = {
     "optimise", "optimise_within", "runner_up", "has_equal", "faults", "audit", "ray", "recedes",
     "remember", "renew", "list_decisions", "exact", "narrowed",
 }  # fmt: skip
+#: How many rows are solved at once where time is limited, at first; twice as many after each time
+#: that took no longer than so many seconds.
+_AT_FIRST, _MOMENT = 8, 0.1
 
 
 class Problem(DecisionSpace, ABC):
@@ -79,13 +84,8 @@ class Problem(DecisionSpace, ABC):
 
         A solve that has begun is not stopped.
         """
-        return self if deadline >= self.deadline else self._ending(deadline)
-
-    def without_deadline(self) -> Self:
-        """The same problem without a deadline: what is verified is verified."""
-        return self if self.deadline == math.inf else self._ending(math.inf)
-
-    def _ending(self, deadline: float) -> Self:
+        if deadline >= self.deadline:
+            return self
         _ = self._listed  # made now, so that both share what either lists
         other = copy(self)
         other.deadline = deadline
@@ -214,27 +214,36 @@ class Problem(DecisionSpace, ABC):
 
     def _isolated(self, prices: Array) -> tuple[Array, Array, dict[int, str]]:
         """`optimise_within` of all rows; where that fails of each alone, and why those fail."""
-        if len(prices) and not self.rowwise and not self._is_late():
-            try:
-                return *self.optimise_within(prices.copy()), {}
-            except SolverError as error:
-                if len(prices) == 1:
-                    return np.full(prices.shape, np.nan), np.zeros(1), {0: str(error)}
         decisions, shortfall = np.full(prices.shape, np.nan), np.zeros(len(prices))
         failures: dict[int, str] = {}
-        for row in range(len(prices)):
-            if self._is_late():
-                failures[row] = TIME_IS_UP
-                continue
-            own = slice(row, row + 1)
+
+        def attempt(own: slice) -> None:
+            rows = range(own.start, own.stop)
+            if is_over(self.deadline):
+                failures.update(dict.fromkeys(rows, TIME_IS_UP))
+                return
             try:
                 decisions[own], shortfall[own] = self.optimise_within(prices[own].copy())
             except SolverError as error:
-                failures[row] = str(error)
+                if len(rows) == 1:
+                    failures[own.start] = str(error)
+                    return
+                for row in rows:
+                    attempt(slice(row, row + 1))
+
+        for own in self._together(len(prices)):
+            attempt(own)
         return decisions, shortfall, failures
 
-    def _is_late(self) -> bool:
-        return is_over(self.deadline)
+    def _together(self, count: int) -> Iterator[slice]:
+        """Which rows are solved at once: all, or as many as take a moment if time is limited."""
+        size = 1 if self.rowwise else count if self.deadline == math.inf else _AT_FIRST
+        start = 0
+        while start < count:
+            began = clock.now()
+            yield slice(start, min(start + size, count))
+            start += size
+            size *= 2 if not self.rowwise and clock.now() - began < _MOMENT else 1
 
     def is_feasible(self, decisions: Tensor | ArrayLike) -> Tensor:
         """Whether the problem could return each decision: `(B, m) -> (B,)`."""
@@ -323,7 +332,10 @@ class Problem(DecisionSpace, ABC):
         difference = solved.decisions.to(decisions) - decisions
         terms = prices * difference
         level = self.sense.sign * terms.sum(1) <= tolerance * terms.abs().sum(1) + least[:, 0]
-        return level & ~same_decision(solved.decisions.to(decisions), decisions)
+        level &= ~same_decision(solved.decisions.to(decisions), decisions)
+        # Not known in time: then the solver may go either way.
+        level[[row for row, why in solved.failures.items() if why == TIME_IS_UP]] = True
+        return level
 
     def distinguishing_columns(self, decision: Tensor) -> Tensor:
         """Columns of which every other decision has one different: `(m,) -> (k,)`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -58,16 +59,20 @@ def radii(e: Explanation, pipeline: Pipeline) -> Radii:
     return _measured(e, pipeline, all_costs=True) or _nothing(e)
 
 
-def quick_radii(e: Explanation, pipeline: Pipeline, recall: Recall | None = None) -> Radii | None:
+def quick_radii(
+    e: Explanation, pipeline: Pipeline, recall: Recall | None = None, deadline: float = math.inf
+) -> Radii | None:
     """The same where it takes few solves for all rows together: behind affine predictors.
 
     Arguments:
         e, pipeline: as for `radii`.
         recall: what the explanation has read off the predictor already, if it is at hand.
+        deadline: when the solver is asked no more.
     """
     if e.answered.any() and not is_affine(pipeline.predictor):
         return None
-    return _measured(e, pipeline, all_costs=False, recall=recall)
+    in_time = Pipeline(pipeline.predictor, pipeline.problem.until(deadline))
+    return _measured(e, in_time, all_costs=False, recall=recall)
 
 
 def _nothing(e: Explanation) -> Radii:

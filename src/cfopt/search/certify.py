@@ -10,7 +10,7 @@ import torch
 
 from cfopt import clock, registry
 from cfopt._batch import where_rows
-from cfopt.clock import is_over
+from cfopt.clock import is_over, part_of
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.task import Task
 from cfopt.errors import InputError
@@ -51,7 +51,7 @@ class Certify(Search):
     multipliers, which `explain` evaluates again. Behind trees, `TreeCells` proves what was found.
 
     Arguments:
-        first: the search that finds the first answers.
+        first: the search that finds the first answers; it may take half of the time.
         seconds: for the proofs of all rows together, the search apart; None for no limit. A time
             limit of `explain` ends them as well.
         max_cases: cases of one row after which it ends with the bound that it has; no limit by
@@ -82,7 +82,8 @@ class Certify(Search):
         """The search, then its rows one after the other; what is open at the end ends with it."""
         self.check(task)
         step, parts = 0, []
-        for progress in self.first.steps(task):
+        half = task.until(part_of(task.rules.problem.deadline, 1 / 2))
+        for progress in self.first.steps(half):
             step += 1
             if progress.finished is not None:
                 parts.append(progress.finished)

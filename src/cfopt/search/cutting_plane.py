@@ -12,6 +12,7 @@ from torch import Tensor
 
 from cfopt import registry
 from cfopt._typing import Array
+from cfopt.clock import is_over, part_of
 from cfopt.engine.progress import Points, Progress
 from cfopt.engine.rules import TOLERANCE, Rules
 from cfopt.engine.task import Task
@@ -30,6 +31,8 @@ from cfopt.search.cuts import EASE, CutRow
 _WORTH_A_CUT = 1e-10
 #: Where to look for a valid context when stopped early: this many times the last master's change.
 _BEYOND = (1.0, 1.02, 1.1, 1.3, 1.7, 2.5, 4.0)
+#: The fraction of the time after which a row is stopped early, so that there is some left for that.
+_ROUNDS = 0.75
 #: How far inside to look where a row ended on a boundary that solver or rounding cannot resolve, as
 #: fractions of the terms that a cut compares at x0.
 _INSIDE = (0.0, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4)
@@ -80,11 +83,12 @@ class CuttingPlane(Search):
     def steps(self, task: Task) -> Iterator[Progress]:
         """Rounds of master and solver until every row is settled, or time is up."""
         self.check(task)
-        run = _Run(task, task.rules.problem.deadline)
+        deadline = task.rules.problem.deadline
+        run, end = _Run(task, deadline), part_of(deadline, _ROUNDS)
         done: list[Points] = []
         together = max(_TOGETHER, round(_SHARE * len(task)))
         for k in range(1, self.max_rounds + 1):
-            finished = run.advance(k, last=task.late or k == self.max_rounds)
+            finished = run.advance(k, last=is_over(end) or k == self.max_rounds)
             done += [] if finished is None else [finished]
             held = sum(len(part) for part in done)
             if held < together and run.rows:
@@ -100,7 +104,7 @@ class _Run:
     """The rows still running, each with its master."""
 
     def __init__(self, task: Task, deadline: float) -> None:
-        self.model, self.predict = AffineTask(task), task.pipeline.predict
+        self.model, self.predict, self.deadline = AffineTask(task), task.pipeline.predict, deadline
         self.worst = None if task.variation is None else WorstCases(self.model)
         problem = task.rules.problem
         # While a solution within the gap still cuts, a proven optimum is not needed.
@@ -145,6 +149,8 @@ class _Run:
         eased: set[int] = set()
         changes: dict[int, Array] = {}
         for row in self.rows:
+            if is_over(self.deadline):
+                break
             change = self.cuts[row].propose()
             if change is not None:
                 changes[row] = change
@@ -276,7 +282,7 @@ class _Run:
         """For rows on a boundary that cannot be resolved: the nearest point that keeps off it."""
         found: set[int] = set()
         for distance in _INSIDE:
-            left = [row for row in rows if row not in found]
+            left = [row for row in rows if row not in found and not is_over(self.deadline)]
             firm = {row: self.cuts[row].relaxed(-distance).solve() for row in left}
             reached = {row: change for row, change in firm.items() if change is not None}
             if reached:

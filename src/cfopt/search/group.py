@@ -47,7 +47,7 @@ def shared_search(
     size = starts.shape[1]
 
     def enough(u: Array) -> bool:
-        return int(holds(u).sum()) >= needed
+        return not is_over(deadline) and int(holds(u).sum()) >= needed
 
     if enough(np.zeros(size)):
         return np.zeros(size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 import torch
 from torch import Tensor
@@ -83,8 +84,11 @@ class JudgedReferences:
     def __init__(self, task: Task, contexts: Tensor) -> None:
         self.contexts = contexts
         with torch.no_grad():
-            parts = [task.prices(part) for part in torch.split(contexts, _PREDICTED_AT_ONCE)]
-        self._prices = torch.cat(parts) if parts else task.rules.factual[:0]
+            split = torch.split(contexts, _PREDICTED_AT_ONCE)
+            parts = [task.prices(part) for part in takewhile(lambda _: not task.late, split)]
+        missing = len(contexts) - sum(map(len, parts))  # which there was no time for
+        unknown = task.rules.factual.new_full((missing, task.rules.factual.shape[1]), torch.nan)
+        self._prices = torch.cat([*parts, unknown])
         problem = task.rules.problem
         self._solved = Solved(torch.zeros_like(self._prices), {})
         if task.rules.calls_solver and parts:
@@ -115,7 +119,10 @@ class JudgedReferences:
 
 
 def nearest_verified(task: Task, known: JudgedReferences) -> list[int | None]:
-    """For each row the number of the nearest reference that is allowed and verified, or None."""
+    """For each row the number of the nearest reference that is allowed and verified, or None.
+
+    When time is up, it is the nearest that seems to be valid.
+    """
     each = task.row_numbers
     candidates = [nearest_first(task[each[row : row + 1]], known) for row in each]
     chosen: list[int | None] = [None] * len(task)
@@ -128,7 +135,7 @@ def nearest_verified(task: Task, known: JudgedReferences) -> list[int | None]:
         contexts = known.contexts[[tried[row] for row in rows]]
         valid = verify(task[each[rows]], contexts).valid.tolist()
         for row, good in zip(rows, valid, strict=True):
-            chosen[row] = tried[row] if good else None
+            chosen[row] = tried[row] if good or task.late else None
         open_rows = [row for row in rows if chosen[row] is None]
     return chosen
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import heapq
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
 from cfopt._typing import Array
+from cfopt.clock import is_over
 from cfopt.exact.affine_task import AffineTask
 from cfopt.exact.decision_table import DecisionTable
 from cfopt.exact.geometry import HalfSpaces, Master, System
@@ -73,7 +73,7 @@ class ScenarioTree:
         row: the number of the row.
         table: every decision.
         u, cost: the best answer so far; inf if there is none.
-        deadline: when to stop, by `time.monotonic`.
+        deadline: when to stop.
 
     Attributes:
         looked: how many cases it has looked at.
@@ -112,7 +112,7 @@ class ScenarioTree:
             bound, _, one = heapq.heappop(self._heap)
             if bound >= self._enough:
                 return
-            if self.looked >= _CASES or time.monotonic() > self._deadline:
+            if self.looked >= _CASES or is_over(self._deadline):
                 self.late, self.complete = True, False
                 return
             if one.nearest is None:
@@ -162,7 +162,7 @@ class ScenarioTree:
             worst = None
             if found.u is not None and model.multiples(Quantifier.EVERY):
                 worst = self._table.most_violated(self._row, found.u, _BROKEN)
-            if worst is None or worst in every or time.monotonic() > self._deadline:
+            if worst is None or worst in every or is_over(self._deadline):
                 settled = Settled(found.tree, decisions[every])
                 return _Nearest(found.u, found.bound, settled, master.system)
             every.append(worst)

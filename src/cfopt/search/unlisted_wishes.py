@@ -138,7 +138,7 @@ class _Row:
         cost = float(task.space.loss(points.x)[0])
         if self.best is None or (bool(points.found[0]) and cost < self.cost):
             self.best, self.cost = points, cost if bool(points.found[0]) else np.inf
-            if isinstance(proof, CutProof) and isinstance(proof.tree, Leaf):
+            if isinstance(proof, CutProof) and proof.cuts and isinstance(proof.tree, Leaf):
                 self._reference = self._comparing(plan, proof, proof.tree.multipliers)
 
     def next_plan(self, more: bool) -> Array | None:

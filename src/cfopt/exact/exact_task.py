@@ -30,10 +30,11 @@ class ExactTask(Inequalities):
 
     Arguments:
         task: a task that `limitation` accepts.
+        scenarios: the number of predictors whose prices stand side by side.
     """
 
-    def __init__(self, task: Task) -> None:
-        super().__init__(task.rules)
+    def __init__(self, task: Task, scenarios: int = 1) -> None:
+        super().__init__(task.rules, scenarios)
         self.space = task.space
         self.shape = task.space.origin.shape[1:]
         self.origin: Array = task.space.origin.flatten(1).double().cpu().numpy()

@@ -18,10 +18,11 @@ class Inequalities:
 
     Arguments:
         rules: those of a task whose criterion has `multiples`.
+        scenarios: the number K of predictors under which it is to hold.
     """
 
-    def __init__(self, rules: Rules) -> None:
-        self.rules = rules.on_host()
+    def __init__(self, rules: Rules, scenarios: int = 1) -> None:
+        self.rules, self.scenarios = rules.on_host(), scenarios
         factual = self.rules.factual
         # Of a wish the factual decision stands for all plans, until one is chosen by `about`.
         plain = self.rules if self.rules.wish is None else self.rules.about(factual)
@@ -40,6 +41,20 @@ class Inequalities:
     def multiples(self, quantifier: Quantifier) -> tuple[float, ...]:
         """The criterion's multiples of y, as in `Criterion.multiples`."""
         return self.rules.criterion.multiples.get(quantifier, ())
+
+    def rules_of(self, row: int) -> Rules:
+        """A row's rules, once for each predictor."""
+        return self.rules[torch.full((self.scenarios,), row)]
+
+    def choices(self, decisions: Array) -> Array:
+        """What may be enough: one decision for each predictor: `(D, m) -> (D^K, K m)`."""
+        each = np.indices((len(decisions),) * self.scenarios).reshape(self.scenarios, -1)
+        return np.concatenate([decisions[one] for one in each], axis=1)
+
+    def parts(self, decisions: Array) -> list[Array]:
+        """What choices, or decisions for all predictors alike, are under each: `K x (D, m)`."""
+        each = np.split(decisions, decisions.shape[1] // self._factual.shape[1], axis=1)
+        return each * (self.scenarios // len(each))
 
     @property
     def pivot(self) -> Array:

@@ -99,6 +99,8 @@ class RegretBounds:
     def refusal(task: Task) -> str:
         """Why decisions that are not listed cannot be bounded, or ""."""
         problem, name = task.rules.problem, type(task.rules.problem).__name__
+        if task.variation is not None:
+            return "one of them has to be enough under each of several predictors"
         if not all(np.isfinite(ends).all() for ends in problem.column_bounds()):
             return f"entries of decisions of {name} have no bounds that are known"
         if task.rules.wish is None and Quantifier.EVERY in task.rules.criterion.multiples:

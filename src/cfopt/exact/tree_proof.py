@@ -68,9 +68,10 @@ class TreeProof(Certificate[TreeTask]):
 
     @classmethod
     def model(cls, task: Task) -> TreeTask | None:
-        """The task as cells and cuts; what answers must be robust to only excludes some of them."""
-        alone = replace(task, variation=None)
-        return None if TreeTask.refusal(alone) else TreeTask(alone)
+        """The task as cells and cuts; a ball around answers only excludes some of them."""
+        if task.variation is not None and task.variation.off_by is not None:
+            task = replace(task, variation=None)
+        return None if TreeTask.refusal(task) else TreeTask(task)
 
     def bound(self, model: TreeTask, row: int, check: Check = proved) -> float:
         """What the boxes prove when every cut is made and every sum is added again.
@@ -88,8 +89,8 @@ class TreeProof(Certificate[TreeTask]):
         if listed is None:
             return 0.0
         bounds = (
-            self._branch_bound(model, row, k, decision, check)
-            for k, decision in enumerate(listed.numpy())
+            self._branch_bound(model, row, k, choice, check)
+            for k, choice in enumerate(model.choices(listed.numpy()))
         )
         return min(bounds, default=0.0)
 
@@ -134,8 +135,9 @@ class TreeProof(Certificate[TreeTask]):
         )
 
     def decisions(self) -> list[Array]:
-        """Those of all cuts."""
-        return [cut.decision for branch in self.branches.values() for cut in branch.cuts]
+        """Those of all cuts, but for those that are enough, which the problem itself lists."""
+        cuts = [cut for branch in self.branches.values() for cut in branch.cuts]
+        return [cut.decision for cut in cuts if cut.quantifier is not Quantifier.SOME]
 
     def clash(self, model: TreeTask, row: int) -> Clash:
         """The decisions whose cuts refute boxes, and the features that cannot change."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from cfopt._typing import Array
 from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
+from cfopt.engine.variation import Variation
 from cfopt.exact.exact_task import NORMS
 from cfopt.exact.geometry import Tree
 from cfopt.exact.inequalities import Inequalities
@@ -20,6 +21,7 @@ from cfopt.problems.solved import FEASIBILITY_TOLERANCE
 from cfopt.question.quantifier import Quantifier
 from cfopt.trees.boxes import BoxTree
 from cfopt.trees.cells import Allowed, Cells, edges_of
+from cfopt.trees.ensemble import TreeEnsemble
 from cfopt.trees.predictor import TreePredictor
 
 #: How many roundings of its precision a sum of leaves may be off by, as a fraction of its terms.
@@ -36,6 +38,17 @@ def trees_of(predictor: Predictor) -> TreePredictor | None:
     return found if isinstance(found, TreePredictor) else None
 
 
+def _unserved(task: Task, variation: Variation) -> str:
+    """Why answers are not searched cell by cell that have to stand up to something, or ""."""
+    if variation.off_by is not None:
+        return "answers have to hold around them, which is served for affine predictors"
+    if not all(trees_of(one) for one in variation.predictors):
+        return "a further predictor is not a tree ensemble"
+    if task.rules.wish is not None:
+        return "one plan has to grant the wish under every predictor"
+    return ""
+
+
 class TreeTask(Inequalities):
     """Each row's cells, and the criterion as cuts `<costs, weight> <= limit`.
 
@@ -47,12 +60,13 @@ class TreeTask(Inequalities):
     """
 
     def __init__(self, task: Task) -> None:
-        trees = trees_of(task.predictor)
-        assert trees is not None  # as `refusal` has made sure
-        self.ensemble = trees.ensemble
-        super().__init__(task.rules)
+        further = () if task.variation is None else task.variation.predictors
+        predictors = (task.predictor, *further)
+        trees = [found.ensemble for one in predictors if (found := trees_of(one)) is not None]
+        self.ensemble = trees[0] if len(trees) == 1 else TreeEnsemble.stack(trees)
+        super().__init__(task.rules, len(predictors))
         self.space = task.space
-        self._pipeline = Pipeline(task.predictor, self.rules.problem)
+        self._pipelines = [Pipeline(one, self.rules.problem) for one in predictors]
         origin, domain = task.space.origin, task.space.domain
         self.shape = origin.shape[1:]
         self.norm = NORMS[type(task.space.proximity)]
@@ -62,18 +76,18 @@ class TreeTask(Inequalities):
         self.groups = () if limits is None else limits.groups
         self._edges = edges_of(self.ensemble, self.groups, self._dtype)
         self.thresholds = self._edges.thresholds
-        count = self.ensemble.num_targets
+        count = trees[0].num_targets
         nothing = torch.zeros((1, count), dtype=torch.float64)
         self.fixed: Array = self.rules.turned(nothing)[0].numpy()
         unit = torch.eye(count, dtype=torch.float64)
         self.per_cost: Array = self.rules.turned(unit).numpy() - self.fixed  # (n, m)
-        low, high = self.ensemble.ranges
-        largest = np.maximum(np.abs(low), np.abs(high))
-        ends = np.stack([low, high])[:, :, None] * self.per_cost
+        low, high = (end.reshape(self.scenarios, count) for end in self.ensemble.ranges)
+        largest = np.maximum(np.abs(low), np.abs(high)).max(axis=0)
+        ends = np.stack([low.min(axis=0), high.max(axis=0)])[:, :, None] * self.per_cost
         least, most = ends.min(0).sum(0) + self.fixed, ends.max(0).sum(0) + self.fixed
         #: 1 or -1 for prices that are never below or above 0, 0 for others, `(m,)`.
         self._signs = (least >= 0).astype(np.float64) - (most <= 0)
-        #: The largest that each price can be, `(m,)`.
+        #: The largest that each price can be, under any of the predictors, `(m,)`.
         self.sizes: Array = largest @ np.abs(self.per_cost) + np.abs(self.fixed)
 
     def __len__(self) -> int:
@@ -84,10 +98,10 @@ class TreeTask(Inequalities):
         """Why a task cannot be treated exactly, or ""."""
         if task.space.latent is not None:
             return "codes are searched, not contexts (use MDMM())"
-        if task.variation is not None:
-            return "answers have to stand up to something, which is served for affine predictors"
         if trees_of(task.predictor) is None:
             return "the predictor is not a tree ensemble (use Auto())"
+        if task.variation is not None and (reason := _unserved(task, task.variation)):
+            return reason
         if type(task.space.proximity) not in NORMS:
             name = type(task.space.proximity).__name__
             return f"the proximity is {name}, and needs to be L2, L1 or LInf"
@@ -132,23 +146,27 @@ class TreeTask(Inequalities):
 
         Nor does it in any other context of its cell, where all costs are the same.
         """
-        rules = self.rules[torch.tensor([row])]
+        rules = self.rules_of(row)
         prices = self.prices(self.contexts(x[None]))
         rival = rules.rival(prices)
         doubtful = rival.failures or rival.shortfall is not None
         if doubtful or (rules.calls_solver and rules.problem.audit(rival.decisions.numpy())):
             return False
-        return not bool(rules.judge(prices, rival.decisions).holds[0])
+        return not bool(rules.judge(prices, rival.decisions).holds.all())
 
     def contexts(self, x: Array) -> Tensor:
         """Contexts in the shape and dtype of the task's own: `(R, p) -> (R, ...)`."""
         return torch.from_numpy(x).reshape(-1, *self.shape).to(self.space.origin)
 
     def prices(self, x: Tensor) -> Tensor:
-        """Turned prices as the predictor gives them: `(R, ...) -> (R, m)`."""
+        """Turned prices as each of the K predictors gives them: `(R, ...) -> (K R, m)`."""
         with torch.no_grad():
-            costs = self._pipeline.deployed(x)
-        return self.rules.turned(costs.to("cpu", torch.float64))
+            costs = [one.deployed(x).to("cpu", torch.float64) for one in self._pipelines]
+        return self.rules.turned(torch.cat(costs))
+
+    def prices_of(self, costs: Array) -> Tensor:
+        """Those of what the leaves of a cell add up to: `(K n,) -> (K, m)`."""
+        return self.rules.turned(torch.from_numpy(costs.reshape(self.scenarios, -1)))
 
     @property
     def rounding(self) -> float:
@@ -158,13 +176,36 @@ class TreeTask(Inequalities):
     def cuts(
         self, row: int, quantifier: Quantifier, decisions: Array
     ) -> tuple[Array, Array, Array]:
-        """Cuts on costs, base apart: weights `(K C, n)`, limits and sizes `(K C,)`.
+        """Cuts on costs, base apart: weights `(D C, n)`, limits and sizes `(D C,)`.
+
+        With several predictors, each decision is about all of them; or it is a choice of one for
+        each, side by side. Its cuts follow each other.
 
         Arguments:
             row: the row.
             quantifier: the role of the decisions.
-            decisions: feasible ones, `(K, m)`.
+            decisions: feasible ones, `(D, m)`, or choices of them, `(D, K m)`.
         """
+        count = self.scenarios
+        if count == 1:
+            return self._cuts(row, quantifier, decisions, self.ensemble.base)
+        bases = self.ensemble.base.reshape(count, -1)
+        parts = [
+            self._cuts(row, quantifier, own, base)
+            for own, base in zip(self.parts(decisions), bases, strict=True)
+        ]
+        weights = np.zeros(
+            (len(decisions), len(parts[0][1]) // len(decisions), count, *bases.shape)
+        )
+        for k, (own, _, _) in enumerate(parts):
+            weights[:, :, k, k] = own.reshape(weights[:, :, k, k].shape)
+        limits, sizes = (np.stack([part[i] for part in parts], axis=1).ravel() for i in (1, 2))
+        return weights.reshape(-1, bases.size), limits, sizes
+
+    def _cuts(
+        self, row: int, quantifier: Quantifier, decisions: Array, base: Array
+    ) -> tuple[Array, Array, Array]:
+        """The cuts on the costs of one predictor, with its base."""
         directions = self.directions(row, quantifier, decisions)
         terms = self._terms(row, quantifier, decisions)
         # A fraction of the terms |price_j| is granted: of prices of one sign it is linear in them,
@@ -179,7 +220,7 @@ class TreeTask(Inequalities):
         granted += self.rules.rounding * self.largest[row] * terms.sum(axis=1)
         eased = directions - signed
         weights: Array = eased @ self.per_cost.T
-        constant = eased @ self.fixed + weights @ self.ensemble.base
+        constant = eased @ self.fixed + weights @ base
         return weights, granted - constant, np.maximum(size, np.finfo(np.float64).tiny)
 
     def _terms(self, row: int, quantifier: Quantifier, decisions: Array) -> Array:

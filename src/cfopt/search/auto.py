@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import ClassVar
@@ -120,7 +120,8 @@ class Auto(Search):
             clearance = Clearance(self)
             if not clearance.refusal(task):
                 robust = Fallback((clearance, robust))
-            return Fallback((*chosen, robust if task.rules.wish is None else OnePlan(self, robust)))
+            robust = self._certified(robust, task, chosen)
+            return Fallback((*chosen, robust if task.rules.wish is None else OnePlan(self, self)))
         if not task.differentiable:
             return Fallback((*chosen, self.derivative_free))
         if among_codes:
@@ -139,10 +140,15 @@ class Auto(Search):
             climbs, polish = Refined(BySquares(self.sequential), self.tangents), self.tangents
             if climbs.refusal(task):
                 return Fallback((*chosen, self.tangents, Refined(self.mdmm, self.tangents)))
-        certified = replace(self.certify, first=climbs)
-        if not chosen and not certified.refusal(task) and sum(layer_sizes(task)) <= _SMALL:
-            climbs = certified
+        climbs = self._certified(climbs, task, chosen)
         return Fallback((*chosen, climbs, Refined(self.mdmm, polish)))
+
+    def _certified(self, search: Search, task: Task, chosen: Sequence[Search]) -> Search:
+        """The search with proofs behind a small ReLU network, unless exact ones are chosen."""
+        certified = replace(self.certify, first=search)
+        if chosen or certified.refusal(task) or sum(layer_sizes(task)) > _SMALL:
+            return search
+        return certified
 
     def _in_scenarios(self, task: Task) -> Scenarios:
         """What answers in several scenarios at once.

@@ -69,7 +69,7 @@ class CaseTree:
         most: float = np.inf,
     ) -> None:
         self._task, self._model, self._row = task[torch.tensor([row])], model, row
-        self._rules = model.rules[torch.tensor([row])]
+        self._rules, self._predictors = model.rules_of(row), model.predictors
         self._network, self._grid = model.network(row), model.grid(row)
         self.cuts = cuts
         self._keys = {(cut.decision + 0.0).tobytes() for cut in cuts}
@@ -169,16 +169,17 @@ class CaseTree:
 
     def _look(self, u: Array) -> None:
         """Ask the oracle about a change: it is an explanation, or a decision becomes a cut."""
-        x = self._model.contexts([self._row], u[None])
+        x, rules = self._model.contexts([self._row], u[None]), self._rules
         with torch.no_grad():
-            prices = self._rules.turned(self._task.pipeline.predict(x).to("cpu", torch.float64))
-        rival = self._rules.rival(prices)
-        self.solves += int(self._rules.calls_solver)
-        self.looks += 1
+            costs = [self._task.by_itself(one).pipeline.predict(x) for one in self._predictors]
+        prices = rules.turned(torch.cat(costs).to("cpu", torch.float64))
+        rival = rules.rival(prices)
+        self.solves += len(costs) * int(rules.calls_solver)
+        self.looks += len(costs)
         if rival.failures:
             return
-        good = self._rules.judge(prices, rival.decisions, TOLERANCE / 2, rival.shortfall).holds
-        if bool(good[0]) and bool(self._task.space.allows(x)[0]):
+        good = rules.judge(prices, rival.decisions, TOLERANCE / 2, rival.shortfall).holds
+        if bool(good.all()) and bool(self._task.space.allows(x)[0]):
             loss = float(self._task.space.loss(x)[0])
             if loss < self.loss:
                 self.loss, self.x = loss, x
@@ -186,13 +187,16 @@ class CaseTree:
                 self.radius = min(self.radius, length * (1 + _BEYOND))
         if self._model.quantifier is Quantifier.SOME:
             return  # the tree is about one decision alone
-        if bool(self._rules.judge(prices, rival.decisions, _WORTH_A_CUT).holds[0]):
-            return
-        decision = rival.decisions[0].numpy().copy()
+        beaten = ~rules.judge(prices, rival.decisions, _WORTH_A_CUT).holds
+        if rules.criterion.contrasts and rules.margin > 0:
+            beaten &= ~same_decision(rival.decisions, rules.pivot)
+        for decision in rival.decisions[beaten].numpy():
+            self._cut(decision.copy())
+
+    def _cut(self, decision: Array) -> None:
+        """Make a decision a cut for all cases, if it is a new one."""
         key = (decision + 0.0).tobytes()
-        contrasts = self._rules.criterion.contrasts and self._rules.margin > 0
-        own = contrasts and bool(same_decision(rival.decisions, self._rules.pivot)[0])
-        if key in self._keys or own or self._rules.problem.audit(decision[None]):
+        if key in self._keys or self._rules.problem.audit(decision[None]):
             return
         self._keys.add(key)
         self.cuts.append(Cut(decision, self._model.quantifier))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -58,6 +59,7 @@ class Certify(Search):
             default. Unlike time, it makes answers the same on every machine. Trees have no cases.
     """
 
+    heeds_variation: ClassVar[bool] = True
     first: Search = field(default_factory=_auto)
     seconds: float | None = 60.0
     max_cases: int | None = None

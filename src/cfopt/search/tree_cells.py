@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -61,6 +61,7 @@ class TreeCells(Search):
             rows are done quickly there is one thread, since others would only wait for it.
     """
 
+    heeds_variation: ClassVar[bool] = True
     contexts: Tensor | None = field(default=None, compare=False)
     max_decisions: int = 2000
     seconds_a_row: float = 60.0
@@ -90,10 +91,15 @@ class TreeCells(Search):
         return f"the {many} are more than {self.max_decisions} or cannot be listed, and {unbounded}"
 
     def _lists(self, task: Task) -> bool:
-        """Whether decisions, or the plans of a wish, are few enough for a search of each."""
+        """Whether decisions, or the plans of a wish, are few enough for a search of each.
+
+        Under several predictors, of each choice of a decision for each of them.
+        """
         wish = task.rules.wish
         among = task.rules.problem if wish is None else wish.plans
-        return among.decisions(self.max_decisions) is not None
+        listed = among.decisions(self.max_decisions)
+        further = () if task.variation is None else task.variation.predictors
+        return listed is not None and len(listed) ** (1 + len(further)) <= self.max_decisions
 
     def _row_kind(self, task: Task) -> type[TreeRow]:
         """How a row is searched."""

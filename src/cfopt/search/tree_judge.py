@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -30,7 +29,7 @@ class CellJudge:
 
     Arguments:
         model: the task.
-        rules: those of the row.
+        rules: those of the row, for each predictor.
         root: the branching that knows the costs of the row's cells.
     """
 
@@ -45,30 +44,32 @@ class CellJudge:
 
         So it is where the leaves say that it is not valid, but their decision is no new cut.
         """
-        costs = torch.from_numpy(self._root.costs(cell))[None]
-        found = self._of_prices(self._rules.turned(costs))
+        found = self._of_prices(self._model.prices_of(self._root.costs(cell)), branched)
         new = branched is not None and self.is_new(found.decision, branched)
         if found.sure or (new and not found.holds):
             return found
         x = self._model.contexts(self._root.cells.context(cell)[None])
-        return self._of_prices(self._model.prices(x))
+        return self._of_prices(self._model.prices(x), branched)
 
     def is_new(self, decision: Array | None, branched: Branched) -> bool:
         """Whether a decision makes a cut that is not there yet."""
         every = Quantifier.EVERY
         return decision is not None and self._every and not branched.knows(decision, every)
 
-    def _of_prices(self, prices: Tensor) -> Judged:
+    def _of_prices(self, prices: Tensor, branched: Branched | None) -> Judged:
+        """Judge prices under each predictor, `(K, m)`; where several refuse, by a new decision."""
         rules = self._rules
-        self.solves += int(rules.calls_solver) + int(rules.wish is not None)
+        self.solves += len(prices) * (int(rules.calls_solver) + int(rules.wish is not None))
         rival = rules.rival(prices)
-        decision = rival.decisions[0].numpy()
-        if rival.failures or (rules.calls_solver and rules.problem.audit(decision[None])):
+        decisions = rival.decisions.numpy()
+        if rival.failures or (rules.calls_solver and rules.problem.audit(decisions)):
             return Judged(False, False, None)
         # To judge a wish its best plan is needed.
-        holds = rules.judge(prices, rival.decisions, shortfall=rival.shortfall).holds[0]
-        if not holds:
-            return Judged(False, False, decision)
+        holds = rules.judge(prices, rival.decisions, shortfall=rival.shortfall).holds
+        if not holds.all():
+            refused = decisions[~holds.numpy()]
+            new = (one for one in refused if branched and self.is_new(one, branched))
+            return Judged(False, False, next(new, refused[0]))
         strict = TOLERANCE - self._model.rounding
-        sure = rules.judge(prices, rival.decisions, strict, rival.shortfall).holds[0]
-        return Judged(True, bool(sure), decision)
+        sure = rules.judge(prices, rival.decisions, strict, rival.shortfall).holds.all()
+        return Judged(True, bool(sure), decisions[0])

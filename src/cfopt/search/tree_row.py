@@ -62,7 +62,7 @@ class TreeRow:
         self.stopped = Event()
         self._root = Branching(layout, self.cells)
         self._every = bool(model.multiples(Quantifier.EVERY))
-        self._judge = CellJudge(model, self.rules, self._root)
+        self._judge = CellJudge(model, model.rules_of(row), self._root)
 
     def run(self, deadline: float, starts: Iterator[Array]) -> Generator[None, None, Points]:
         """The nearest valid cell, or the best until the deadline; it pauses now and then.
@@ -116,10 +116,11 @@ class TreeRow:
             return
         listed = rules.problem.decisions(self.limit)
         assert listed is not None  # as `refusal` has made sure
-        here = self.model.prices(self.model.space.origin[self.row][None])[0].numpy()
-        for k in np.argsort(listed.numpy() @ here, kind="stable").tolist():
+        here = self.model.prices(self.model.space.origin[self.row][None]).numpy()
+        choices = self.model.choices(listed.numpy())
+        for k in np.argsort(choices @ here.ravel(), kind="stable").tolist():
             branched = Branched(self._root.fresh(), self.model, self.row)
-            branched.add(listed[k].numpy(), Quantifier.SOME)
+            branched.add(choices[k], Quantifier.SOME)
             yield k, branched
 
     def _listed_rivals(self) -> Array | None:

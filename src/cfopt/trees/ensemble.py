@@ -139,13 +139,26 @@ class TreeEnsemble:
             for f in range(self.num_features)
         )
 
-    def scaled(self, factor: Array, shift: Array) -> TreeEnsemble:
-        """The same trees, costs times a factor plus a shift, `(n,)` each."""
-        owner = np.zeros(len(self.values), dtype=np.int64)
+    @cached_property
+    def _leaf_targets(self) -> NDArray[np.int32]:
+        """The target of each leaf's tree, `(L,)`."""
+        found = np.zeros(len(self.values), dtype=np.int32)
         leaf = self.feature < 0
         tree = np.searchsorted(self.roots, np.flatnonzero(leaf), side="right") - 1
-        owner[self.left[leaf]] = self.targets[tree]
-        by_leaf = factor[owner][:, None] if self.single else factor
+        found[self.left[leaf]] = self.targets[tree]
+        return found
+
+    def with_all_targets(self) -> TreeEnsemble:
+        """The same trees, whose leaves have a value for every target."""
+        if not self.single:
+            return self
+        values = np.zeros((len(self.values), self.num_targets))
+        values[np.arange(len(values)), self._leaf_targets] = self.values[:, 0]
+        return replace(self, values=values, targets=np.full_like(self.targets, -1))
+
+    def scaled(self, factor: Array, shift: Array) -> TreeEnsemble:
+        """The same trees, costs times a factor plus a shift, `(n,)` each."""
+        by_leaf = factor[self._leaf_targets][:, None] if self.single else factor
         found = replace(self, values=self.values * by_leaf, base=self.base * factor + shift)
         # Where the shift takes off most of a cost, what is left is rounded by more of its size.
         before, after = (np.abs(one.ranges).max(axis=0) for one in (self, found))
@@ -155,13 +168,20 @@ class TreeEnsemble:
 
     @staticmethod
     def stack(ensembles: list[TreeEnsemble]) -> TreeEnsemble:
-        """One ensemble of several that have one target each: `n` of them predict `(B, n)`."""
-        if any(one.num_targets != 1 for one in ensembles):
-            raise InputError("TreeEnsemble.stack needs ensembles with one target each.")
-        nodes = np.cumsum([0] + [len(one.feature) for one in ensembles[:-1]])
-        first = np.cumsum([0] + [len(one.values) for one in ensembles[:-1]])
+        """One ensemble of several, their targets side by side: `(B, n_1 + n_2 + ...)`."""
+        count = [one.num_targets for one in ensembles]
+        nodes, first, offset = (
+            np.cumsum([0, *sizes[:-1]])
+            for sizes in (
+                [len(one.feature) for one in ensembles],
+                [len(one.values) for one in ensembles],
+                count,
+            )
+        )
         inner = [one.feature >= 0 for one in ensembles]
         shifted = list(zip(ensembles, nodes, first, inner, strict=True))
+        single = all(one.single for one in ensembles)
+        each = [one if single else one.with_all_targets() for one in ensembles]
         return TreeEnsemble(
             roots=np.concatenate([one.roots + n for one, n, _, _ in shifted]).astype(np.int32),
             feature=np.concatenate([one.feature for one in ensembles]),
@@ -173,9 +193,17 @@ class TreeEnsemble:
                 [one.right + np.where(split, n, 0) for one, n, _, split in shifted]
             ).astype(np.int32),
             missing_left=np.concatenate([one.missing_left for one in ensembles]),
-            values=np.concatenate([one.values for one in ensembles]),
+            values=np.concatenate(
+                [
+                    one.values if single else np.pad(one.values, ((0, 0), (k, sum(count) - k - n)))
+                    for one, k, n in zip(each, offset, count, strict=True)
+                ]
+            ),
             targets=np.concatenate(
-                [np.full(one.num_trees, k, dtype=np.int32) for k, one in enumerate(ensembles)]
+                [
+                    np.where(one.targets < 0, -1, one.targets + k).astype(np.int32)
+                    for one, k in zip(each, offset, strict=True)
+                ]
             ),
             base=np.concatenate([one.base for one in ensembles]),
             num_features=max(one.num_features for one in ensembles),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 
+import numpy as np
 import torch
+from scipy.linalg import block_diag
 from torch import Tensor, nn
 
 from cfopt._typing import Array
@@ -46,6 +48,33 @@ def read_layers(task: Task) -> Network:
         weight, bias, shape = _probed(chain, turn, shape)
         weights.append(weight)
         biases.append(bias)
+    return Network(tuple(weights), tuple(biases))
+
+
+def side_by_side(networks: Sequence[Network]) -> Network:
+    """One network that gives the prices of several, one after the other."""
+    depth = max(len(network.biases) for network in networks)
+    layers = [_deepened(network, depth) for network in networks]
+    weights = [[network.weights[k] for network in layers] for k in range(depth)]
+    biases = [np.concatenate([network.biases[k] for network in layers]) for k in range(depth)]
+    # They share what goes into the first layer.
+    return Network((np.concatenate(weights[0]), *(block_diag(*w) for w in weights[1:])), (*biases,))
+
+
+def _deepened(network: Network, depth: int) -> Network:
+    """The same network with further layers, which hand on what is never below 0."""
+    weights, biases = list(network.weights), list(network.biases)
+    if depth > 1 and len(biases) == 1:  # `z = max(z, 0) - max(-z, 0)`
+        size = weights[0].shape[1]
+        weights = [
+            np.concatenate([np.eye(size), -np.eye(size)]),
+            np.hstack([weights[0], -weights[0]]),
+        ]
+        biases.insert(0, np.zeros(2 * size))
+    while len(biases) < depth:
+        size = len(biases[-2])
+        weights.insert(-1, np.eye(size))
+        biases.insert(-1, np.zeros(size))
     return Network(tuple(weights), tuple(biases))
 
 

@@ -21,6 +21,7 @@ from cfopt.exact.relu.relaxation import (
     tightened,
 )
 from cfopt.exact.relu.task import ReluTask
+from cfopt.question.quantifier import Quantifier
 
 #: Where decisions are not known exactly, a bound stands if what verification grants lowers it by no
 #: more than this fraction.
@@ -197,16 +198,18 @@ class ReluProof(Certificate[ReluTask]):
             yield state, node.division is not None and len(parts.get(k, ())) == 2
 
     def decisions(self) -> list[Array]:
-        """Those of the cuts."""
-        return [cut.decision for cut in self.cuts]
+        """Those of the cuts, but for one that is enough, which the problem itself lists."""
+        return [cut.decision for cut in self.cuts if cut.quantifier is not Quantifier.SOME]
 
     def clash(self, model: ReluTask, row: int) -> Clash:
         """The decisions whose cuts are used anywhere, and the limits on features."""
-        owners = [k for k, cut in enumerate(self.cuts) for _ in cut.directions(model, row)]
+        counts = [len(model.inequalities(row, [cut]).directions) for cut in self.cuts]
+        owners = np.repeat(np.arange(len(counts)), counts)
         steps = [step for node in self.nodes for step in node.steps]
-        used = sorted({owners[c] for step in steps for c in np.flatnonzero(step.cuts > 0)})
-        width = model.rules.factual.shape[1]
-        decisions = np.array([self.cuts[k].decision for k in used]).reshape(len(used), width)
+        cuts = {int(owners[c]) for step in steps for c in np.flatnonzero(step.cuts > 0)}
+        used = [self.cuts[k] for k in sorted(cuts)]
+        rivals = [cut.decision for cut in used if cut.quantifier is not Quantifier.SOME]
+        decisions = np.array(rivals).reshape(len(rivals), model.rules.factual.shape[1])
         domain = model.space.domain
         if domain is None:
             return Clash(decisions, (), (), np.inf)

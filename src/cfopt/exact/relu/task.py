@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from cfopt._typing import Array
 from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
 from cfopt.exact.certificate import Cut
 from cfopt.exact.exact_task import ExactTask
-from cfopt.exact.relu.layers import layer_sizes, read_layers, refusal_of
+from cfopt.exact.relu.layers import layer_sizes, read_layers, refusal_of, side_by_side
 from cfopt.exact.relu.region import Region
 from cfopt.exact.relu.relaxation import (
     Inequalities,
@@ -39,17 +41,23 @@ class ReluTask(ExactTask):
     """
 
     def __init__(self, task: Task) -> None:
-        super().__init__(task)
-        self._layers = read_layers(task)
+        further = () if task.variation is None else task.variation.predictors
+        self.predictors = (task.predictor, *further)
+        super().__init__(task, len(self.predictors))
+        self._layers = side_by_side(
+            [read_layers(replace(task, predictor=one)) for one in self.predictors]
+        )
 
     @staticmethod
     def refusal(task: Task) -> str:
         """Why a task cannot be treated exactly, or ""."""
         if task.space.latent is not None:
             return "codes are searched, not contexts"
-        if task.variation is not None:
-            return "answers have to stand up to something, which is served for affine predictors"
+        further = () if task.variation is None else task.variation.predictors
+        if task.variation is not None and task.variation.off_by is not None:
+            return "answers have to hold around them, which is served for affine predictors"
         reason = refusal_of(task.predictor) or ExactTask.limitation(task)
+        reason = reason or next(filter(None, map(refusal_of, further)), "")
         if reason:
             return reason
         widest = max(layer_sizes(task))
@@ -60,7 +68,8 @@ class ReluTask(ExactTask):
             return ""
         if Quantifier.EVERY in multiples:
             return "its criterion asks for some decision and for every one"
-        if problem.decisions(_LISTED) is None:
+        listed = problem.decisions(_LISTED)
+        if listed is None or len(listed) ** (1 + len(further)) > _LISTED:
             return (
                 "its criterion asks for some decision, and those of "
                 f"{type(problem).__name__} are more than {_LISTED} or cannot be listed"
@@ -75,9 +84,9 @@ class ReluTask(ExactTask):
 
     @cached_property
     def listed(self) -> Array | None:
-        """All decisions, `(D, m)`, where those are few and one of them is enough."""
+        """All choices of a decision for each predictor, `(D, K m)`, where one of them is enough."""
         found = self.rules.problem.decisions(_LISTED)
-        return None if found is None else found.numpy()
+        return None if found is None else self.choices(found.numpy())
 
     def network(self, row: int) -> Network:
         """Prices as a function of a row's change."""
@@ -100,7 +109,11 @@ class ReluTask(ExactTask):
         """The criterion's cuts, to the last digit, and the limits on sums of features."""
         system = self.system(row)
         nothing = np.empty((0, self._layers.weights[-1].shape[0]))
-        directions = np.concatenate([nothing, *(cut.directions(self, row) for cut in cuts)])
+        found = (
+            [self.directions(row, cut.quantifier, own) for own in self.parts(cut.decision[None])]
+            for cut in cuts
+        )
+        directions = np.concatenate([nothing, *(block_diag(*each) for each in found)])
         none = np.zeros(len(directions))
         return Inequalities(directions, none, system.matrix, system.row_lower, system.row_upper)
 
@@ -122,7 +135,11 @@ class ReluTask(ExactTask):
         if self.rules.size is not None:
             largest = max(largest, float(self.rules.size[row]))
         fraction = TOLERANCE + (0.0 if self.exact_decisions else FEASIBILITY_TOLERANCE)
-        terms = [self.weights(row, cut.quantifier, cut.decision[None]) for cut in cuts]
-        weights = np.concatenate(terms) if terms else np.empty((0, len(sizes)))
+        terms = (
+            [self.weights(row, cut.quantifier, own) for own in self.parts(cut.decision[None])]
+            for cut in cuts
+        )
+        nothing = np.empty((0, len(sizes)))
+        weights = np.concatenate([nothing, *(block_diag(*each) for each in terms)])
         found: Array = fraction * (weights @ sizes) + self.rules.rounding * largest * weights.sum(1)
         return found

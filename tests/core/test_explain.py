@@ -144,6 +144,17 @@ def test_the_decision_is_that_of_the_pipeline_and_valid_means_what_it_says(
             assert torch.equal(e.valid, own <= values.min(1).values + 1e-5)
 
 
+@pytest.mark.parametrize(("dtype", "rounding"), [(torch.float64, 1e-12), (torch.float32, 4.8e-7)])
+def test_the_tolerance_is_the_one_that_is_documented(dtype, rounding) -> None:
+    # The plan e_0 costs `excess` more than the best one, e_1; a third price is large.
+    granted = 1e-6 * 2 + rounding * 50 * 2
+    rows = [[1 + share * granted, 1.0, 50.0] for share in (0.95, 1.05)]
+    x0 = torch.tensor(rows, dtype=torch.float64).to(dtype)
+    pipeline = cfopt.Pipeline(torch.nn.Identity(), cfopt.problems.Finite(torch.eye(3)))
+    e = cfopt.explain(x0, pipeline, cfopt.Absolute([1.0, 0, 0]))
+    assert list(e.status) == ["already valid", "valid"]
+
+
 def test_where_the_context_already_explains_nothing_changes(grid: cfopt.Pipeline) -> None:
     x0 = normal(6, 4)
     e = cfopt.explain(x0, grid, cfopt.Absolute(grid.decide(x0)), search=SEARCH)

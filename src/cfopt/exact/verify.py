@@ -56,7 +56,7 @@ class Verdict:
 
 
 def verify(task: Task, x: Tensor, costs: Tensor | None = None) -> Verdict:
-    """Judge contexts: valid is `h <= 1e-6 * sum_j |price_j d_j|`, `(B, ...) -> Verdict`.
+    """Judge contexts, `(B, ...) -> Verdict`: valid is `h <= 1e-6 * sum_j |price_j d_j| + rounding`.
 
     The contexts themselves, as they will be returned, also where codes were searched. Where answers
     have to stand up to something, that is judged on top (`assure`): a row may then be valid as far

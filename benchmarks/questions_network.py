@@ -115,7 +115,7 @@ def _line(
         [_nearest_drawn(x, asked.holds(row), asked, generator) for row, x in enumerate(x0)]
     )
     open_rows = torch.tensor([s is not cfopt.Status.ALREADY_VALID for s in e.status])
-    found, drawn = e.valid & open_rows, best.isfinite() & open_rows
+    found, drawn = e.answered & open_rows, best.isfinite() & open_rows
     both = found & drawn
     ratios = (e.loss[both] / best[both]).sqrt()
     proved = sum(s is cfopt.Status.PROVED_INFEASIBLE for s in e.status)

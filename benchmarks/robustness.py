@@ -59,12 +59,12 @@ def behind_networks() -> list[dict[str, Any]]:
     x0, criterion = contexts[:10], cfopt.Absolute(wanted[:10])
     plain = cfopt.explain(x0, pipeline, criterion, search=cfopt.Sequential())
     e = cfopt.explain(x0, pipeline, criterion, robust=cfopt.Ball(_RADIUS))
-    both = e.valid & plain.valid
+    both = e.answered & plain.valid
     return [
         {
             "tasks": "grid 5x5, 3 layers, absolute",
             "found, plain": int(plain.valid.sum()),
-            "found, ball": int(e.valid.sum()),
+            "found, ball": int(e.answered.sum()),
             "of": len(x0),
             "loss, ball / plain": float((e.loss[both] / plain.loss[both]).mean()),
             "refuted by samples": refuted(pipeline, e),
@@ -104,7 +104,7 @@ def prices(bench: Bench) -> list[dict[str, Any]]:
 
 def refuted(pipeline: cfopt.Pipeline, e: cfopt.Explanation) -> int:
     """Answers that a sampled context on the sphere refutes."""
-    found = e[e.valid]
+    found = e[e.answered]
     draws = np.random.default_rng(0).standard_normal((_SAMPLES, *found.x.shape))
     off = torch.from_numpy(draws / np.linalg.norm(draws, axis=2, keepdims=True))
     broken = torch.zeros(len(found), dtype=torch.bool)

@@ -9,6 +9,7 @@ divided. Nothing is shared with the searches whose answers are verified here.
 from __future__ import annotations
 
 import heapq
+from functools import cached_property
 from itertools import count
 from typing import NamedTuple
 
@@ -20,23 +21,17 @@ from cfopt._typing import Array
 from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
 from cfopt.engine.variation import OffBy
-from cfopt.exact.exact_task import NORMS
+from cfopt.exact.near_leaves import CellNumbers, NearLeaves
 from cfopt.exact.tree_task import TreeTask, trees_of
 from cfopt.problems.solved import NO_OTHER
 from cfopt.question.quantifier import Quantifier
-from cfopt.trees.boxes import leaf_boxes
-from cfopt.trees.cells import after, up_to
 
 #: The most boxes that are looked at for a row; where each takes a call of a solver, fewer.
-_BOXES, _SOLVED_BOXES = 20_000, 1_000
+_BOXES, _SOLVED_BOXES = 5_000, 500
 #: How many boxes are looked at together, and the most numbers that this may take.
 _TOGETHER, _NUMBERS = 64, 4_000_000
-#: The most decisions that are listed in place of asking a solver.
-_LISTED = 2_000
-#: By what fraction distances are rounded.
-_ROUNDING = 1e-9
-
-_Cells = NDArray[np.int64]
+#: The most decisions that are listed in place of asking a solver; of which each is bounded alone.
+_LISTED, _FEW = 2_000, 200
 
 
 class Failure(NamedTuple):
@@ -62,16 +57,17 @@ class TreeFailures:
     Arguments:
         task: a task that `serves`; failures are looked for around its origins.
         off_by: how distances are measured, and the largest one that matters.
+        boxes: the most boxes that are looked at for a row.
     """
 
-    def __init__(self, task: Task, off_by: OffBy) -> None:
+    def __init__(self, task: Task, off_by: OffBy, boxes: int = _BOXES) -> None:
         self.model, self.off_by = TreeTask(task), off_by
-        self.dtype = np.dtype(str(task.space.origin.dtype).removeprefix("torch."))
         problem = self.model.rules.problem
         listed = problem.decisions(_LISTED)
         self.decisions = None if listed is None else listed.numpy()
         self.columns = problem.column_bounds()
-        self.boxes = _BOXES if listed is not None or not problem.rowwise else _SOLVED_BOXES
+        solves = listed is None and problem.rowwise
+        self.boxes = min(boxes, _SOLVED_BOXES) if solves else boxes
 
     @staticmethod
     def serves(task: Task) -> bool:
@@ -104,134 +100,50 @@ class TreeFailures:
 
 
 class _Row:
-    """The leaves and cells near the context of one row, by the features that tell them apart."""
+    """What is near one row, and whether the criterion holds there."""
 
     def __init__(self, search: TreeFailures, row: int) -> None:
         self.search, self.model, self.row = search, search.model, row
-        self.origin: Array = self.model.origin[row]
-        self.norm = NORMS[type(search.off_by.norm)]
-        limit = (search.off_by.radius * (1 + _ROUNDING)) ** self.norm.power
-        self.limit = min(limit, float(np.finfo(np.float64).max))
-        thresholds, ensemble = self.model.thresholds, self.model.ensemble
-        pairs = zip(thresholds, self.origin, strict=True)
-        self.home = np.array([np.searchsorted(own, x) for own, x in pairs], dtype=np.int64)
-        self.cost = np.full((len(thresholds), max(map(len, thresholds)) + 1), np.inf)
-        for f, own in enumerate(thresholds):
-            # How far contexts are that round to one of the cell: these are not told from its own.
-            off = np.maximum(np.append(-np.inf, up_to(own, search.dtype)) - self.origin[f], 0.0)
-            off = np.maximum(off, self.origin[f] - np.append(after(own, search.dtype), np.inf))
-            if (unit := search.off_by.units[f]) > 0:
-                self.cost[f, : len(off)] = (off / unit) ** self.norm.power
-        self.cost[np.arange(len(self.home)), self.home] = 0.0
-        low, high, owner = (one.astype(np.int64) for one in leaf_boxes(ensemble, ()))
-        near = np.flatnonzero(self._distance(low, high) <= self.limit)
-        near = near[owner[near].argsort(kind="stable")]
-        # Trees of which one leaf is near add the same everywhere.
-        alone = np.bincount(owner[near])[owner[near]] == 1
-        self.base = ensemble.base + self._values(near[alone], owner).sum(axis=0)
-        near = near[~alone]
-        self.starts = np.flatnonzero(np.diff(owner[near], prepend=-1))
-        self.values = self._values(near, owner)
-        within = self.cost <= self.limit
-        self.first = within.argmax(axis=1)
-        self.last = self.first + within.sum(axis=1) - 1
-        apart = (low[near] > self.first) | (high[near] < self.last)
-        self.used = np.flatnonzero(apart.any(axis=0))
-        self.low, self.high = low[near][:, self.used], high[near][:, self.used]
-        self.cost, self.home = self.cost[self.used], self.home[self.used]
-        self.first, self.last = self.first[self.used], self.last[self.used]
-
-    def _values(self, leaves: _Cells, owner: _Cells) -> Array:
-        """What leaves add to each cost: `(L,) -> (L, n)`."""
-        ensemble = self.model.ensemble
-        if not ensemble.single:
-            return ensemble.values[leaves]
-        values = np.zeros((len(leaves), ensemble.num_targets))
-        values[np.arange(len(leaves)), ensemble.targets[owner[leaves]]] = ensemble.values[leaves, 0]
-        return values
-
-    def _distance(self, low: _Cells, high: _Cells) -> Array:
-        """How far the nearest cell of boxes is, to the power of the norm: `(..., p) -> (...)`."""
-        nearest = np.minimum(np.maximum(self.home, low), high)
-        costs = np.where(low > high, np.inf, self.cost[np.arange(len(self.home)), nearest])
-        found: Array = costs.max(-1, initial=0.0) if self.norm.order == np.inf else costs.sum(-1)
-        return found
+        self.near = NearLeaves(search.model, row, search.off_by)
 
     def nearest(self) -> Failure:
         """Look at boxes, the nearest first."""
-        if self.values.size > _NUMBERS:
+        largest = max(self.near.values.size, 0 if self._rivals is None else self._rivals[0].size)
+        if largest > _NUMBERS:
             return Failure(0.0)
-        ticket, heap = count(), [(0.0, -1, self.first, self.last)]
-        found, looked, cutoff = Failure(np.inf), 0, np.nextafter(self.limit, np.inf)
-        together = int(np.clip(_NUMBERS // max(1, self.values.size), 1, _TOGETHER))
+        ticket, heap = count(), [(0.0, -1, self.near.first, self.near.last)]
+        found, looked, cutoff = Failure(np.inf), 0, np.nextafter(self.near.limit, np.inf)
+        together = int(np.clip(_NUMBERS // max(1, largest), 1, _TOGETHER))
         while heap and heap[0][0] < cutoff:
             if looked >= self.search.boxes:
-                return found._replace(bound=self._length(heap[0][0]))
+                return found._replace(bound=self.near.length(heap[0][0]))
             boxes = [heapq.heappop(heap) for _ in range(min(together, len(heap)))]
             looked += len(boxes)
             low, high = np.stack([one[2] for one in boxes]), np.stack([one[3] for one in boxes])
-            reached = self._reached(low, high)
+            reached = self.near.reached(low, high)
             single = []
             for k in np.flatnonzero(~self._hold(low, high, reached)).tolist():
-                parts = self._parts(low[k], high[k], reached[k])
+                parts = self.near.parts(low[k], high[k], reached[k])
                 single += [] if parts else [k]
                 for part in parts:
-                    far = float(self._distance(*part))
+                    far = float(self.near.distance(*part))
                     if far < cutoff:
                         heapq.heappush(heap, (far, next(ticket), *part))
             sure = self._cells_hold(reached[single])
             for k in (k for k, holds in zip(single, sure, strict=True) if not holds):
-                x = self._context(low[k], high[k])
+                x = self.near.context(low[k], high[k])
                 if boxes[k][0] < cutoff and (excess := self._excess(x)) is not None:
                     cutoff = boxes[k][0]
-                    found = Failure(self._length(cutoff), self._length(cutoff), x, excess)
+                    found = Failure(self.near.length(cutoff), self.near.length(cutoff), x, excess)
         return found
-
-    def _length(self, cost: float) -> float:
-        return float(cost ** (1 / self.norm.power))
-
-    def _reached(self, low: _Cells, high: _Cells) -> NDArray[np.bool_]:
-        """Which leaves the near cells of boxes reach: `(K, p), (K, p) -> (K, L)`."""
-        low, high = np.maximum(low[:, None], self.low), np.minimum(high[:, None], self.high)
-        reached: NDArray[np.bool_] = self._distance(low, high) <= self.limit
-        return reached
-
-    def _parts(
-        self, low: _Cells, high: _Cells, reached: NDArray[np.bool_]
-    ) -> list[tuple[_Cells, _Cells]]:
-        """Two parts of a box; none of a single cell, or of cells that no leaf tells apart.
-
-        It is divided by the feature that most leaves compare, at the middle of their thresholds.
-        """
-        best = np.empty(0, dtype=np.int64)
-        for f in range(len(low)):
-            ends = np.append(self.low[reached, f] - 1, self.high[reached, f])
-            ends = ends[(ends >= low[f]) & (ends < high[f])]
-            if len(ends) > len(best):
-                best, feature = ends, f
-        if not len(best):
-            return []
-        below, above = high.copy(), low.copy()
-        below[feature] = np.sort(best)[len(best) // 2]
-        above[feature] = below[feature] + 1
-        return [(low, below), (above, high)]
-
-    def _context(self, low: _Cells, high: _Cells) -> Array:
-        """The context of a box that is nearest to the row's own: `(p,), (p,) -> (p,)`."""
-        x, dtype = self.origin.copy(), self.search.dtype
-        for k, f in enumerate(self.used):
-            own = self.model.thresholds[f]
-            if low[k] > self.home[k]:
-                x[f] = after(own[low[k] - 1 : low[k]], dtype)[0]
-            elif high[k] < self.home[k]:
-                x[f] = up_to(own[high[k] : high[k] + 1], dtype)[0]
-        return x
 
     def _cells_hold(self, reached: NDArray[np.bool_]) -> list[bool]:
         """Whether the criterion holds in cells whatever rounding does: `(K, L) -> (K,)`."""
         if not len(reached):
             return []
-        prices = (self.base + reached @ self.values) @ self.model.per_cost + self.model.fixed
+        prices = (
+            self.near.base + reached @ self.near.values
+        ) @ self.model.per_cost + self.model.fixed
         return [one is None for one in self._judged(prices, TOLERANCE - self.model.rounding)]
 
     def _excess(self, x: Array) -> float | None:
@@ -252,7 +164,9 @@ class _Row:
 
     # Whether the criterion holds in every cell of boxes.
 
-    def _hold(self, low: _Cells, high: _Cells, reached: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def _hold(
+        self, low: CellNumbers, high: CellNumbers, reached: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
         """Whether bounds show that: `(K, p), (K, p), (K, L) -> (K,)`."""
         multiples = self.model.rules.criterion.multiples
         if not multiples:
@@ -264,8 +178,8 @@ class _Row:
             given = self.model.rules.factual[self.row].numpy()[None].repeat(len(low), 0)
             worst = np.maximum(worst, self._most(given, Quantifier.GIVEN, reached))
         if Quantifier.SOME in multiples:
-            near = np.minimum(np.maximum(self.home, low), high)
-            costs = self.base + self._reached(near, near) @ self.values
+            near = np.minimum(np.maximum(self.near.home, low), high)
+            costs = self.near.base + self.near.reached(near, near) @ self.near.values
             prices = costs @ self.model.per_cost + self.model.fixed
             best, _ = self.search.best(prices)
             worst = np.maximum(worst, self._most(best, Quantifier.SOME, reached))
@@ -274,41 +188,57 @@ class _Row:
         held: NDArray[np.bool_] = worst <= granted
         return held
 
-    def _sum(
-        self, scores: Array, reached: NDArray[np.bool_], extreme: np.ufunc, none: float
-    ) -> Array:
-        """The sum over trees of the extreme score that is reached: `(K, L, C) -> (K, C)`."""
-        if not len(self.starts):
-            return np.zeros((len(reached), scores.shape[2]))
-        masked = np.where(reached[:, :, None], scores, none)
-        found: Array = extreme.reduceat(masked, self.starts, axis=1).sum(axis=1)
-        return found
-
     def _most(self, decisions: Array, quantifier: Quantifier, reached: NDArray[np.bool_]) -> Array:
         """The most that the inequalities of a decision can be in each box: `(K, m) -> (K,)`."""
         flat = self.model.directions(self.row, quantifier, decisions)
         directions = flat.reshape(len(decisions), -1, flat.shape[1])
         weights = directions @ self.model.per_cost.T
-        constant = directions @ self.model.fixed + weights @ self.base
-        scores = np.matmul(self.values, weights.transpose(0, 2, 1))
-        most: Array = (constant + self._sum(scores, reached, np.maximum, -np.inf)).max(axis=1)
+        constant = directions @ self.model.fixed + weights @ self.near.base
+        scores = np.matmul(self.near.values, weights.transpose(0, 2, 1))
+        most: Array = (constant + self.near.sums(scores, reached, np.maximum, -np.inf)).max(axis=1)
         return most
 
+    @cached_property
+    def _rivals(self) -> tuple[Array, Array] | None:
+        """Scores of leaves for few listed decisions, `(L, C)`, and constants; None of many."""
+        listed = self.search.decisions
+        if listed is None or len(listed) > _FEW:
+            return None
+        if self._alone is not None:
+            listed = listed[(listed != self._alone).any(axis=1)]
+        directions = self.model.directions(self.row, Quantifier.EVERY, listed)
+        weights = directions @ self.model.per_cost.T
+        return (
+            self.near.values @ weights.T,
+            directions @ self.model.fixed + weights @ self.near.base,
+        )
+
+    @property
+    def _alone(self) -> Array | None:
+        """With a margin, the alternative, which is measured against the other decisions: `(m,)`."""
+        rules = self.model.rules
+        margin = rules.margin > 0 and rules.criterion.contrasts
+        if not margin:
+            return None
+        own: Array = rules.pivot[self.row].numpy()
+        return own
+
     def _most_of_every(self, reached: NDArray[np.bool_]) -> Array:
-        """The same for all decisions at once, `(K,)`: by one solve at the worst prices.
+        """The same for all decisions, `(K,)`: each of few; many by one solve at the worst prices.
 
         With prices between l and u, `<p, a y + e>` is at most a sum over columns of
         `max(l (a y + e), u (a y + e))`: convex in y, hence below its chord.
         """
+        if self._rivals is not None:
+            scores, constants = self._rivals
+            found = constants + self.near.sums(scores[None], reached, np.maximum, -np.inf)
+            largest: Array = found.max(axis=1, initial=-np.inf)
+            return largest
         least, most = self.search.columns
         if not (np.isfinite(least).all() and np.isfinite(most).all()):
             return np.full(len(reached), np.inf)
-        rules = self.model.rules
-        # With a margin, the alternative is measured against the other decisions.
-        margin = rules.margin > 0 and rules.criterion.contrasts
-        own = rules.pivot[self.row].numpy() if margin else None
-        low = self.base + self._sum(self.values[None], reached, np.minimum, np.inf)
-        high = self.base + self._sum(self.values[None], reached, np.maximum, -np.inf)
+        low = self.near.base + self.near.sums(self.near.values[None], reached, np.minimum, np.inf)
+        high = self.near.base + self.near.sums(self.near.values[None], reached, np.maximum, -np.inf)
         up, down = np.maximum(self.model.per_cost, 0.0), np.maximum(-self.model.per_cost, 0.0)
         lower = low @ up - high @ down + self.model.fixed
         upper = high @ up - low @ down + self.model.fixed
@@ -318,7 +248,7 @@ class _Row:
             for end in self.model.ends(self.row):
                 ends = [np.maximum(lower * v, upper * v) for v in (a * least + end, a * most + end)]
                 slope = (ends[1] - ends[0]) / width
-                decisions, short = self.search.best(-slope, own)
+                decisions, short = self.search.best(-slope, self._alone)
                 found = (ends[0] + slope * (decisions - least)).sum(axis=1) + short
                 worst = np.maximum(worst, found)
         return worst

@@ -71,10 +71,10 @@ class TreeTask(Inequalities):
         self.shape = origin.shape[1:]
         self.norm = NORMS[type(task.space.proximity)]
         self.origin: Array = origin.flatten(1).double().cpu().numpy()
-        self._dtype = np.dtype(str(origin.dtype).removeprefix("torch."))
+        self.dtype = np.dtype(str(origin.dtype).removeprefix("torch."))
         limits = None if domain is None else domain.limits
         self.groups = () if limits is None else limits.groups
-        self._edges = edges_of(self.ensemble, self.groups, self._dtype)
+        self._edges = edges_of(self.ensemble, self.groups, self.dtype)
         self.thresholds = self._edges.thresholds
         count = trees[0].num_targets
         nothing = torch.zeros((1, count), dtype=torch.float64)
@@ -133,7 +133,7 @@ class TreeTask(Inequalities):
         if domain is None or not len(domain.limits.matrix):
             return None
         units = self.space.proximity.units(self.origin.shape[1])
-        return TreeLimits(domain, row, self.origin[row], units, self.norm, self._dtype)
+        return TreeLimits(domain, row, self.origin[row], units, self.norm, self.dtype)
 
     def floors(self, row: int, boxes: BoxTree, multipliers: dict[int, Tree]) -> Array:
         """What limits on sums show boxes to cost at least: `(N,)`."""

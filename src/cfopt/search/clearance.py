@@ -23,6 +23,8 @@ from cfopt.search.base import Search
 _DRAWN, _RADII = 256, (0.5, 1.0, 2.0, 4.0, 8.0)
 #: How many of them are starts; how often a start is moved, and by how much farther than it must.
 _EACH_RADIUS, _MOVES, _FARTHER = 2, 30, 1e-6
+#: The most boxes of cells that are looked at for a failure; verification looks at more.
+_BOXES = 1_000
 #: How often the way home is halved, for all features together and for each of them; how often all
 #: of them take turns.
 _HALVINGS, _EACH, _ROUNDS = 10, 5, 2
@@ -118,7 +120,7 @@ class _Row:
         self.looked += 1
         for predictor in self.predictors:
             own = replace(self.task.by_itself(predictor), space=Space(x, self.task.space.proximity))
-            found = TreeFailures(own, self.off_by).nearest(0)
+            found = TreeFailures(own, self.off_by, _BOXES).nearest(0)
             if found.x is not None:
                 self.known.append(found.x)
                 return found.x
@@ -150,7 +152,7 @@ class _Row:
 
     def _moved_away(self, x: Tensor) -> Tensor | None:
         """A clear context, if moves straight away from failures lead to one."""
-        for _ in range(_MOVES):
+        for _ in range(0 if self.task.late else _MOVES):
             failure = self._failure(x)
             if failure is None:
                 return x
@@ -188,7 +190,7 @@ class _Row:
         which = features.view_as(x[0]).to(x.device)
         share, step = 1.0, 1.0
         best = x
-        for _ in range(halvings + 1):
+        for _ in range(0 if self.task.late else halvings + 1):
             there = torch.where(which, home + (share - step) * (x - home), x)
             moved = self._allowed(there)
             if moved is not None and self._failure(moved) is None:

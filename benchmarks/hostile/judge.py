@@ -32,7 +32,7 @@ class Claim:
 
     Arguments:
         status: "valid", "proved infeasible", "sampled", "rejected", or anything else for no answer.
-        x: the answer; of a group, its first row.
+        x: the answer; of a group, the change.
         distance, bound, optimal: how far it is, how far any must be, and whether that is the same.
         radius: how far the answer may be off at least, 0 where that is not claimed.
         others: further options.
@@ -113,8 +113,7 @@ def claims(
 
     if isinstance(e, cfopt.GroupExplanation):
         status = "valid" if e.valid else "proved infeasible" if e.infeasible else "best effort"
-        x = case.x0[0] + e.change.numpy()
-        claim = Claim(status, x, plain(e.loss), plain(e.bound), e.optimal)
+        claim = Claim(status, e.change.numpy(), plain(e.loss), plain(e.bound), e.optimal)
         yield Truth(case, 0, _listed(case, e.explanation.factual)), claim, e.message
         return
     measured = case.modifier in ("margin", "ball") and bool(e.valid.any())

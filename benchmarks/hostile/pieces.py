@@ -29,7 +29,7 @@ class Predictor:
     Arguments:
         model: the model itself.
         sign: -1 where the problem maximises.
-        shift: what is added to a context first: how the rows of a group differ, `(p,)`.
+        shift: what is added to points first, `(p,)`: the row of a group, where points are changes.
     """
 
     model: Any

@@ -25,7 +25,7 @@ class Truth:
 
     Arguments:
         case: what was asked.
-        row: the row; of a group the first, the others are scenarios.
+        row: the row; of a group, each is a scenario.
         factual: the plan of each scenario, `(S, m)`.
     """
 
@@ -35,7 +35,9 @@ class Truth:
 
     @cached_property
     def x0(self) -> Array:
-        return self.case.x0[self.row]
+        """The context; of a group, where points are changes, no change."""
+        x = self.case.x0[self.row]
+        return np.zeros_like(x) if self.grouped else x
 
     @cached_property
     def units(self) -> Array:
@@ -56,7 +58,7 @@ class Truth:
     def scenarios(self) -> list[Predictor]:
         case, sign = self.case, self.case.problem.sense.sign
         if self.grouped:
-            return [Predictor(case.model, sign, x - self.x0) for x in case.x0]
+            return [Predictor(case.model, sign, x) for x in case.x0]
         still = np.zeros(len(self.x0))
         return [Predictor(model, sign, still) for model in (case.model, *case.others)]
 
@@ -201,10 +203,8 @@ class Truth:
     @cached_property
     def box(self) -> tuple[Array, Array]:
         """Bounds, locks and directions together, those of all rows of a group."""
-        limits = self.case.limits
-        low, high = limits.lower, limits.upper
-        for one in self.scenarios:
-            low = np.maximum(low, limits.lower - one.shift)
-            high = np.minimum(high, limits.upper - one.shift)
+        limits, shifts = self.case.limits, [one.shift for one in self.scenarios]
+        low = np.max([limits.lower - shift for shift in shifts], axis=0)
+        high = np.min([limits.upper - shift for shift in shifts], axis=0)
         low = np.where(limits.fixed | limits.rise, self.x0, low)
         return low, np.where(limits.fixed | limits.fall, self.x0, high)

@@ -366,3 +366,49 @@ def test_features_survive_json(straight) -> None:
     pipeline = cfopt.Pipeline(random_linear(2, 3), Finite(torch.eye(3)))
     e = cfopt.explain([0.0, 1.0], pipeline, cfopt.Epsilon(0.1), features=numbered)
     assert cfopt.Explanation.from_json(e.to_json()).features == numbered
+
+
+def test_each_limit_that_is_broken_is_said() -> None:
+    """One entry at a time, from a context that keeps to all limits."""
+    features = cfopt.Features(
+        list("abcdefg"),
+        lower=[0, 0, 0, 0, 0, 0, 0],
+        upper=[9, 9, 9, 9, 9, 1, 1],
+        immutable=["a"],
+        only_increase=["b"],
+        only_decrease=["c"],
+        integer=["d"],
+        one_hot=[["f", "g"]],
+        linear=[cfopt.LinearLimit({"d": 1, "e": 1}, upper=12)],
+    )
+    x0 = torch.tensor([[5.0, 5, 5, 5, 5, 1, 0]]).double()
+    domain = Domain.of(features, x0)
+    assert domain is not None
+    assert domain.faults(x0) == [""]
+    broken = [
+        ({0: 6}, "'a' cannot change, but is 6 instead of 5"),
+        ({0: 10}, "'a' is 10, above its upper bound 9, and it cannot change"),
+        ({1: 4}, "'b' can only increase, but is 4 instead of 5"),
+        ({2: 6}, "'c' can only decrease, but is 6 instead of 5"),
+        ({1: -1}, "'b' is -1, below its lower bound 0"),
+        ({1: 10}, "'b' is 10, above its upper bound 9"),
+        ({3: 5.5}, "'d' needs to be a whole number, is 5.5"),
+        ({5: 0}, "exactly one of a one-hot group needs to be 1, got 'f': 0, 'g': 0"),
+        ({5: 0.5, 6: 0.5}, "exactly one of a one-hot group needs to be 1, got 'f': 0.5, 'g': 0.5"),
+    ]
+    for change, said in broken:
+        x = x0.clone()
+        for entry, value in change.items():
+            x[0, entry] = value
+        assert domain.faults(x) == [said]
+        assert not domain.allows(x).any()
+    for change in ({1: 6}, {2: 4}, {3: 6}, {4: 7}, {5: 0, 6: 1}):
+        x = x0.clone()
+        for entry, value in change.items():
+            x[0, entry] = value
+        assert domain.faults(x) == [""]
+        assert domain.allows(x).all()
+    x = x0.clone()
+    x[0, 4] = 8
+    assert "13" in domain.faults(x)[0]
+    assert not domain.allows(x).any()

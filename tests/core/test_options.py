@@ -11,6 +11,7 @@ from benchmarks.independent import is_feasible, nearest_l2
 from tests.pipelines import another, normal, random_linear
 
 import cfopt
+from cfopt.names import join_words
 from cfopt.problems import GridShortestPath
 
 
@@ -73,6 +74,10 @@ def test_each_option_is_proved_to_be_the_nearest_that_spares_what_earlier_ones_c
                     assert float(one.loss[0]) == pytest.approx(best, rel=1e-6)
                 assert one.optimal[0]
                 assert not any(units <= _changed(one) for units in earlier)
+                if k:  # each sentence is about its own option
+                    left = sorted(frozenset.union(*earlier) - _changed(one))
+                    named = join_words([f"x{j}" for j in left], most=4)
+                    assert f"leaving {named} unchanged: " in one.message[0]
                 sparse = most is not None or isinstance(proximity, cfopt.L1)
                 earlier.append(_changed(one) if sparse else _main(one))
             if len(options) < 4:

@@ -298,3 +298,21 @@ def test_only_the_first_search_for_few_changes_is_certified(grid3, monkeypatch) 
     assert int((e.x != x0).sum(1).max()) <= 3
     assert e.bound.tolist() == pytest.approx(free.bound.tolist())  # all the more for few changes
     assert (e.bound <= e.loss).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_many_features_the_largest_are_those_that_may_change(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = rng.permutation(np.arange(60.0))  # one does not change at all
+    support = Support.of(np.arange(60), 5, ())
+    free = set(range(60)) - set(support.choice(sizes))
+    assert free == set(np.argsort(sizes)[-5:].tolist())
+    assert support.offending(sizes) == int(sizes.argmax())
+    assert support.offending(np.where(sizes > 54, sizes, 0.0)) is None
+    # Of a set that is spared, the smallest stays as it is, and the next one may change instead.
+    top = np.argsort(sizes)[::-1]
+    spared = frozenset(top[:3].tolist())
+    support = Support.of(np.arange(60), 5, (spared,))
+    free = set(range(60)) - set(support.choice(sizes))
+    assert free == {*top[[0, 1, 3, 4, 5]].tolist()}
+    assert support.offending(np.where(np.isin(np.arange(60), top[:3]), sizes, 0.0)) == int(top[0])

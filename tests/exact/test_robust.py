@@ -335,13 +335,18 @@ def test_unbounded_problems_are_refused_by_no_ball_wrongly() -> None:
     """A polyhedron without end: the ray of a direction becomes a cut."""
     problem = MILP([[1.0, -1.0]], [-np.inf], [2.0])
     pipeline = cfopt.Pipeline(cfopt.Affine(lambda x: x + 1.0), problem)
-    x0 = torch.tensor([[1.0, 0.5]], dtype=torch.float64)
-    wanted = torch.tensor([[2.0, 0.0]], dtype=torch.float64)
+    x0 = torch.tensor([[1.0, 0.5], [-0.7, -0.95]], dtype=torch.float64)
+    wanted = torch.tensor([2.0, 0.0], dtype=torch.float64)
     e = cfopt.explain(x0, pipeline, cfopt.Absolute(wanted), robust=cfopt.Ball(0.1))
     # Costs (a, b) with a <= -0.1 and a + b >= 0.1 sqrt(2), both less what the ball takes.
-    assert e.status == ("sampled",)
-    assert float(e.loss[0]) == pytest.approx(float(e.bound[0]))
-    assert float(e.costs[0, 0]) == pytest.approx(-0.1, abs=1e-6)
+    assert e.status == ("sampled", "sampled")
+    assert e.loss.tolist() == pytest.approx(e.bound.tolist())
+    nearest = [[-0.1, 1.5], [-0.1, 0.1 + 0.1 * 2**0.5]]
+    assert e.costs.numpy() == pytest.approx(np.array(nearest), abs=1e-6)
+    # Beyond (3, 1) decisions go on for ever as cheaply at best: in a ball that cannot be.
+    between = cfopt.Absolute(torch.tensor([3.0, 1.0], dtype=torch.float64))
+    e = cfopt.explain(x0, pipeline, between, robust=cfopt.Ball(0.1))
+    assert set(e.status) == {"proved infeasible"}
 
 
 @pytest.mark.parametrize(

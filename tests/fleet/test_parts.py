@@ -22,12 +22,14 @@ from tests.pipelines import another, normal, random_linear
 from tests.result.test_round_trip import differences
 
 import cfopt
+from cfopt.drawing.elements import signed
 from cfopt.errors import InputError
 from cfopt.fleet import Answers, explain_dataset, finish, run
 from cfopt.fleet import part as parts
 from cfopt.fleet.work import Work
 from cfopt.problems import MILP, GridShortestPath
 from cfopt.report.tally import Tally
+from cfopt.report.whole import whole
 from cfopt.result.json_lines import from_lines, to_lines
 from cfopt.running.lock import locked
 from cfopt.storage import rows as reading
@@ -399,6 +401,12 @@ def test_a_tally_counts_what_answers_change_in_any_order(
     counts = np.abs(change) >= 0.05 * np.abs(change).max(axis=1, keepdims=True)
     for tally in (one, two):
         assert tally.status == Counter(e.status)
+        assert (tally.rows, tally.answered) == (ROWS, int(e.valid.sum()))
+        assert tally.found == found.sum()
+        assert tally.closest == int(e.optimal.numpy()[found].sum())
+        assert tally.ties == int(e.tie.numpy()[found].sum()) > 0
+        assert tally.nearest == float(e.distance.numpy()[found].min())
+        assert tally.farthest == float(e.distance.numpy()[found].max())
         assert tally.rises.tolist() == (counts & (change > 0)).sum(0).tolist()
         assert tally.falls.tolist() == (counts & (change < 0)).sum(0).tolist()
         assert np.median(tally.distances.values) == np.median(e.distance.numpy()[found])
@@ -406,6 +414,12 @@ def test_a_tally_counts_what_answers_change_in_any_order(
     assert {k: (v.count, v.typical) for k, v in one.kinds.items()} == {
         k: (v.count, v.typical) for k, v in two.kinds.items()
     }
+    for line in whole(one).features:
+        j = "abcd".index(line.name)
+        moves = ((e.x - e.x0).numpy()[found])[:, j][counts[:, j]]
+        low, median, high = (signed(f"{np.percentile(moves, q):+.3g}") for q in (25, 50, 75))
+        assert line.by == f"{median} ({low} to {high})"
+        assert line.share == pytest.approx(counts[:, j].mean())
     kind, members = max(one.kinds.items(), key=lambda item: item[1].count)
     row = e[members.typical]
     moved = (row.x - row.x0)[0] / torch.tensor(features.scale)

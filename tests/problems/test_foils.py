@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -202,3 +203,17 @@ def test_wishes_are_said_in_the_words_of_the_problem() -> None:
     both = Uses(0) & Avoids("item 3")
     assert both.on(Knapsack(WEIGHTS, CAPACITIES)).phrase == "with item 0 and without item 3"
     assert cfopt.Uses("C3").on(TerrainShortestPath(4, 4)).phrase == "through C3"
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "said"),
+    [
+        (3, 5, "with A + 2 B - 1 C from 3 to 5"),
+        (-math.inf, 5, "with A + 2 B - 1 C at most 5"),
+        (3, math.inf, "with A + 2 B - 1 C at least 3"),
+        (4, 4, "with A + 2 B - 1 C = 4"),
+    ],
+)
+def test_a_condition_is_said_with_both_of_its_ends(lower: float, upper: float, said: str) -> None:
+    condition = Condition({"A": 1.0, "B": 2.0, "C": -1.0}, lower=lower, upper=upper)
+    assert condition.said(routes=False) == said

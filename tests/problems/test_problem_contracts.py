@@ -212,3 +212,14 @@ class TestTerrainWithoutNegativeCosts(TestTerrain):
 
     def costs(self, problem: Problem) -> torch.Tensor:
         return super().costs(problem).abs()
+
+
+def test_decisions_of_another_size_are_not_feasible() -> None:
+    for problem in (Finite(np.eye(3)), GridShortestPath(2, 2), MILP(WEIGHTS, -np.inf, CAPACITIES)):
+        fitting = problem.solve(torch.full((2, problem.num_costs), 1.0).double())
+        assert problem.is_feasible(fitting).tolist() == [True, True]
+        surplus = torch.cat([fitting, fitting[:, :1]], dim=1)
+        for wrong in (surplus, fitting[:, 1:], fitting[:, :, None]):
+            assert problem.is_feasible(wrong).tolist() == [False, False]
+            assert "has shape" in problem.explain_faults(wrong)[1]
+        assert problem.is_feasible(fitting * torch.nan).tolist() == [False, False]

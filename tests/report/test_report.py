@@ -32,7 +32,7 @@ from cfopt.report.numbers import percent_up, with_enough_digits
 from cfopt.report.overview import duration, overview, percent
 from cfopt.report.pictures import Gallery, by_worth, galleries
 from cfopt.report.plausible import plausibility, rating
-from cfopt.report.sentences import PLAIN, effort, names, proof, question, verdict
+from cfopt.report.sentences import PLAIN, effort, facts, names, proof, question, verdict
 from cfopt.report.tasks import task_views
 from cfopt.result.nearness import measured
 from cfopt.result.status import Status
@@ -425,6 +425,23 @@ def test_a_decision_asked_for_itself_is_asked_about_in_other_words() -> None:
     assert asked.endswith(": what would have made it the best route by a margin of 30%?")
     relative = grid_question(criterion=cfopt.Relative(free.factual))[0]
     assert question(relative) == f"Why not {decided}? It is what was decided."
+
+
+@pytest.mark.parametrize(
+    ("margin", "settled", "asked"),
+    [
+        (0.0, False, "is it the best route?"),
+        (0.0, True, "is it the best route?"),
+        (0.2, True, "is it the best route by a margin of 20%?"),
+        (0.2, False, "what would have made it the best route by a margin of 20%?"),
+    ],
+)
+def test_what_is_asked_of_a_decision_itself_heeds_margin_and_answer(
+    margin: float, settled: bool, asked: str
+) -> None:
+    known = replace(facts(grid_question()[0]), wanted="A-B", same=True)
+    said = cfopt.Absolute([1.0]).ask_about(replace(known, margin=margin, settled=settled))
+    assert said == f"The decision was A-B: {asked}"
 
 
 def test_an_answer_by_equality_says_what_the_solver_returns() -> None:

@@ -26,6 +26,7 @@ from cfopt.exact.tree_proof import Branch, TreeProof  # noqa: E402
 from cfopt.exact.tree_task import TreeTask  # noqa: E402
 from cfopt.exact.verify import recheck  # noqa: E402
 from cfopt.problems import Finite, GridShortestPath, Oracle  # noqa: E402
+from cfopt.question.domain import Domain  # noqa: E402
 from cfopt.result.status import Status  # noqa: E402
 from cfopt.search import TreeCells  # noqa: E402
 from cfopt.search.tree_row import TreeRow  # noqa: E402
@@ -337,6 +338,38 @@ def test_a_proof_that_was_tampered_with_is_rejected() -> None:
 
     asked = replace(branch, asked=tuple(range(-1, len(boxes) + 1)))  # most hold several cells
     assert float(recheck(task, [replace(proof, branches={-1: asked})]).bound[0]) <= loss
+
+
+@pytest.mark.parametrize("proximity", [cfopt.L2(), cfopt.LInf()])
+def test_a_proof_over_one_hot_groups_proves_no_more_than_is_true(proximity: Any) -> None:
+    rng = np.random.default_rng(12)
+    x, y = _data(5, 12, seed=12)
+    x[:, :3] = np.eye(3)[rng.integers(3, size=len(x))]
+    y = y * (1 + x[:, :3] @ rng.uniform(0, 1, (3, 12)))
+    model = RandomForestRegressor(4, max_depth=4, random_state=0).fit(x, y)
+    pipeline = cfopt.Pipeline(TreePredictor(read_ensemble(model)), GRID)
+    contexts = torch.from_numpy(x)
+    decided, proved = pipeline.decide(contexts), 0
+    for row in range(30):
+        own = contexts[row : row + 1]
+        criterion = cfopt.Absolute(decided[50:51]).bind(1, decided[row : row + 1])
+        task = _task(own, decided[row : row + 1], pipeline, criterion, proximity)
+        domain = Domain.of(cfopt.Features(one_hot=[[0, 1, 2]]), own)
+        task = replace(task, space=replace(task.space, domain=domain))
+        points = TreeCells().run(task)
+        proof = points.certificates[0]
+        assert isinstance(proof, TreeProof)
+        loss = float(task.space.loss(points.x)[0])
+        if not points.found[0] or loss == 0 or proved == 4:
+            continue
+        proved += 1
+        assert loss * (1 - 1e-6) <= float(recheck(task, [proof]).bound[0]) <= loss
+        for claim in (1.5 * loss, np.inf):
+            assert float(recheck(task, [replace(proof, claim=claim)]).bound[0]) <= loss
+        without = Branch((), proof.branches[-1].boxes)
+        nothing = replace(proof, claim=np.inf, branches={-1: without})
+        assert float(recheck(task, [nothing]).bound[0]) == 0
+    assert proved == 4
 
 
 @pytest.mark.parametrize("reachable", [True, False])

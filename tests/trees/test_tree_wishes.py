@@ -28,7 +28,8 @@ from cfopt.exact.tree_proof import Branch, TreeProof  # noqa: E402
 from cfopt.exact.verify import recheck  # noqa: E402
 from cfopt.problems import GridShortestPath, Knapsack  # noqa: E402
 from cfopt.result.status import Status  # noqa: E402
-from cfopt.search import TreeCells  # noqa: E402
+from cfopt.search import TreeCells, tree_branched, tree_row, tree_wish  # noqa: E402
+from cfopt.search.tree_branched import Branched  # noqa: E402
 
 GRID = GridShortestPath(3, 3)
 SACK = Knapsack([2.0, 3.0, 4.0, 5.0, 3.0, 1.0], 8.0)
@@ -211,3 +212,21 @@ def test_plans_that_are_too_many_are_proved_to_win_by_a_margin_against_others_on
     assert float(recheck(task, [proof]).bound[0]) > 0
     tampered = replace(proof, rivals=np.concatenate([proof.rivals, decided.numpy()]))
     assert float(recheck(task, [tampered]).bound[0]) == 0
+
+
+def test_steps_are_the_boxes_that_were_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Branched] = []
+
+    class Counted(Branched):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            made.append(self)
+
+    for module in (tree_wish, tree_branched, tree_row):
+        monkeypatch.setattr(module, "Branched", Counted)
+    problem, foil, make, asked = CASES["route"]
+    model, x = make()
+    e = cfopt.explain(
+        x[:8], cfopt.Pipeline(model, problem), cfopt.Absolute(foil), search=TreeCells(), **asked
+    )
+    assert int(e.steps.sum()) == sum(one.branching.looked for one in made) > 0

@@ -7,12 +7,27 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+
+_listener: Callable[[], None] | None = None
 
 
 def now() -> float:
     """The present moment, in seconds; only differences of moments mean anything."""
+    if _listener is not None:
+        _listener()
     return time.monotonic()
+
+
+def heard_by(listener: Callable[[], None]) -> None:
+    """Call a function whenever this process reads the clock.
+
+    Whatever keeps a limit reads it between any two calls of a solver or a model. So a process in
+    which nobody reads it any more is in a call that does not end.
+    """
+    global _listener
+    _listener = listener
 
 
 def is_over(deadline: float) -> bool:

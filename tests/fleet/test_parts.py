@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import torch
+from rich.console import Console
 from tests.commands import cf, change, refused
 from tests.pipelines import another, normal, random_linear
 from tests.result.test_round_trip import differences
@@ -26,6 +27,7 @@ from cfopt.drawing.elements import signed
 from cfopt.errors import InputError
 from cfopt.fleet import Answers, explain_dataset, finish, run
 from cfopt.fleet import part as parts
+from cfopt.fleet.folder import RunFolder
 from cfopt.fleet.work import Work
 from cfopt.problems import MILP, GridShortestPath
 from cfopt.report.tally import Tally
@@ -111,10 +113,21 @@ def test_the_last_parts_are_small_so_that_no_worker_waits_long_for_another() -> 
 def test_fewer_rows_share_a_time_limit(
     frame: pd.DataFrame, grid: cfopt.Pipeline, wish: cfopt.Absolute, tmp_path: Path
 ) -> None:
-    usual = {"batch": None, "part": None}
+    usual: dict[str, Any] = {"batch": None, "part": None}
+    nobody: Any = None
     plain = answers(frame, grid, wish, tmp_path / "a", **usual).work
     limited = answers(frame, grid, wish, tmp_path / "b", **usual, time_limit=60.0).work
     assert (plain.batch, limited.batch) == (2048, 256)
+    for work, workers, supervised in (
+        (plain, None, False),
+        (limited, None, True),
+        (limited, 1, False),
+    ):
+        orders = run.Orders(workers=workers)
+        one: Any = run._Run(
+            RunFolder(tmp_path / "one", work), nobody, Console(quiet=True), orders, {}
+        )
+        assert isinstance(one._engine(), run.Processes) is supervised
     assert (plain.usual_part, limited.usual_part) == (2048, 1024)
     assert answers(frame, grid, wish, tmp_path / "c", batch=5, part=None).work.usual_part == 20
 
@@ -348,9 +361,9 @@ def test_a_part_that_never_ended_is_tried_row_by_row_once(
     kept = found._kept
     asked = []
 
-    def tried(recipe: Any, path: Path, rows: range) -> frozenset[int]:
+    def tried(recipe: Any, path: Path, rows: range, patience: Any) -> dict[int, str]:
         asked.append(rows)
-        return frozenset({rows.start + 1})
+        return {rows.start + 1: "it ends processes"}
 
     monkeypatch.setattr(run, "find_lethal", tried)
     for k, times in ((1, 3), (2, 2)):

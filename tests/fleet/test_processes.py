@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.commands import cf
 from tests.fleet.test_parts import bytes_of
-from tests.lethal import CURSED, Lethal
+from tests.lethal import CURSED, Hanging, Lethal
 from tests.many_parts import Held
 from tests.patient import PATIENCE
 from tests.pipelines import normal, random_linear
@@ -22,7 +24,9 @@ import cfopt
 from cfopt.fleet import explain_dataset
 from cfopt.fleet.answers import LETHAL
 from cfopt.fleet.dataset import _Carried
+from cfopt.fleet.finish import read_checked
 from cfopt.fleet.processes import Processes
+from cfopt.fleet.worker import GRACE, Patience, Worker, find_lethal
 from cfopt.problems import GridShortestPath
 
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -67,8 +71,8 @@ def test_parts_of_a_killed_worker_are_explained_by_another(
     other = explain_dataset(x, grid, wish, tmp_path / "killed", batch=4, part=8)
     other._kept.make()
     murderer = Murderer()
-    engine = Processes(_Carried(other.work), 2)
-    engine.explain(other._kept, dict.fromkeys(range(6), frozenset()), murderer)
+    engine = Processes(_Carried(other.work), 2, Patience(None))
+    engine.explain(other._kept, {part: {} for part in range(6)}, murderer)
     assert murderer.killed == 1
     assert murderer.rows == 48  # what was lost is counted once
     assert bytes_of(tmp_path / "whole") == bytes_of(tmp_path / "killed")
@@ -98,6 +102,100 @@ def test_a_row_that_ends_every_process_is_reported_and_the_others_are_explained(
     assert e.message[13] == f"the explanation failed: {LETHAL}"
     assert [row for row, s in enumerate(e.status) if s is cfopt.Status.REJECTED] == [13]
     assert (tmp_path / "out" / "explanations" / "_SUCCESS").exists()
+
+
+def test_a_worker_hangs_if_it_has_not_read_the_clock_for_the_limit_and_the_grace() -> None:
+    now = [0.0]
+    nothing: Any = None
+    line: Any = SimpleNamespace(send=lambda order: None)
+    beats = SimpleNamespace(value=7)
+    worker = Worker(nothing, line, beats, Patience(10.0, lambda: now[0]))
+
+    def after(seconds: float) -> bool:
+        now[0] += seconds
+        return worker.hangs()
+
+    assert not after(0.0)
+    assert not after(1e6)  # it has nothing to do
+    worker.give("part", 3)
+    assert not after(1e6)  # it reads the rows
+    beats.value += 1
+    assert not after(1e6)
+    assert not after(10.0 + GRACE)
+    assert after(1.0)
+    beats.value += 1
+    assert not after(1.0)
+    assert not after(10.0 + GRACE)
+    beats.value += 1
+    assert not after(10.0 + GRACE)
+    assert after(10.0 + GRACE + 1.0)
+    worker.patience = Patience(None, lambda: now[0])
+    assert not after(1e9)
+
+
+class TimeOfHanging:
+    """A clock that goes on, by far, only while a process says that it hangs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.now = folder, 0.0
+
+    def __call__(self) -> float:
+        there = {str(child.pid) for child in multiprocessing.active_children()}
+        if there & {file.name for file in self.folder.iterdir()}:
+            self.now += 10_000.0
+        return self.now
+
+
+class Kept:
+    """What is heard of a run."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.failures: dict[int, str] = {}
+
+    def started(self, part: int) -> None:
+        pass
+
+    def moved(self, rows: float) -> None:
+        pass
+
+    def counted(self, part: int, rows: int) -> None:
+        self.rows += rows
+
+    def failed(self, part: int, reason: str) -> None:
+        self.failures[part] = reason
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("company", [False, True])
+def test_a_row_that_holds_its_process_is_given_up_and_named(tmp_path: Path, company: bool) -> None:
+    problem, signs = GridShortestPath(3, 3), tmp_path / "signs"
+    signs.mkdir()
+    layer = random_linear(4, problem.num_costs, bias=5.0)
+    x = normal(12, 4)
+    x[7, 0] = CURSED
+    pipeline = cfopt.Pipeline(Hanging(layer, signs, company), problem)
+    more: dict[str, Any] = {"search": cfopt.MDMM(max_steps=3), "time_limit": 600.0}
+    folder = tmp_path / "out"
+    found = explain_dataset(x.numpy(), pipeline, cfopt.Epsilon(0.1), folder, part=4, **more)
+    found._kept.make()
+    heard, patience = Kept(), Patience(600.0, TimeOfHanging(signs))
+    engine = Processes(_Carried(found.work), 1, patience)
+    engine.explain(found._kept, {part: {} for part in range(3)}, heard)
+    assert not multiprocessing.active_children()
+    if company:
+        assert "none does so alone" in heard.failures.pop(1)
+        assert found.done == 8
+    else:
+        asked = (_Carried(found.work), folder, range(6, 8), patience)
+        assert find_lethal(*asked, "trial") == {7: patience.words}
+        assert found.done == heard.rows == 12
+        e = cfopt.Explanation.concat([read_checked(found._kept, k)[0] for k in range(3)])
+        assert e.message[7] == f"the explanation failed: {patience.words}"
+        assert "30 seconds beyond the time limit of 600" in e.message[7]
+        assert [row for row, s in enumerate(e.status) if s is cfopt.Status.REJECTED] == [7]
+        assert found._kept.noted().lethal == {1: {7: patience.words}}
+    assert not heard.failures
 
 
 @pytest.mark.long

@@ -21,6 +21,7 @@ from cfopt.fleet import explain_dataset, finish
 from cfopt.fleet import part as parts
 from cfopt.fleet.dataset import _Carried
 from cfopt.fleet.processes import Processes
+from cfopt.fleet.worker import Patience
 from cfopt.storage.watched import Watched
 
 
@@ -134,7 +135,7 @@ def test_workers_do_not_keep_what_they_read_of_another_file(
     wish = cfopt.Absolute(grid.decide(normal(1, 4, seed=5))[0])
     found = explain_dataset(path, grid, wish, tmp_path / "out", batch=4, part=8)
     found._kept.make()
-    engine = Processes(_Carried(found.work), 2)
+    engine = Processes(_Carried(found.work), 2, Patience(None))
     with pytest.raises(ChangedError, match=r"x.npy has changed since this run began"):
-        engine.explain(found._kept, dict.fromkeys(range(6), frozenset()), Replacing(path))
+        engine.explain(found._kept, {part: {} for part in range(6)}, Replacing(path))
     assert len(bytes_of(tmp_path / "out")) <= 2

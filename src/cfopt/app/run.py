@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from rich.console import Console
 
@@ -13,6 +15,7 @@ from cfopt.fleet import run as fleet
 from cfopt.fleet.answers import each_alone
 from cfopt.fleet.folder import RunFolder
 from cfopt.fleet.run import Orders
+from cfopt.fleet.worker import Patience, find_lethal
 from cfopt.result.explanation import Explanation
 from cfopt.running.heartbeat import Heartbeat
 from cfopt.running.threads import suited_threads
@@ -30,17 +33,38 @@ def run(work: Job, folder: Path, console: Console, orders: Orders | None = None)
         console: where to show progress: a bar in a terminal, else lines.
         orders: the engine, the number of workers, and which parts to run.
     """
-    threads = suited_threads(work.pipeline, work.threads)
-    with threads, Heartbeat(console, lambda: "Trying the first rows."):
-        try_out(work)
+    orders = orders or Orders()
     recipe = JobRecipe(work.config.path.resolve(), work.config.trust.given)
-    return fleet.run(work, recipe, folder, console, orders or Orders())
+    patience, held = Patience(work.first.question.time_limit), {}
+    with Heartbeat(console, lambda: "Trying the first rows."):
+        if patience.limit is not None and orders.workers != 1:
+            held = find_lethal(recipe, folder, first_rows(work), patience, "trial")
+        with suited_threads(work.pipeline, work.threads):
+            try_out(work, held)
+    return fleet.run(work, recipe, folder, console, orders, held)
 
 
-def try_out(work: Job) -> Explanation:
-    """Try the first rows, before anything is written; raise InputError if all of them fail."""
-    rows = range(min(_TRIED, len(work)))
+def first_rows(work: Job) -> range:
+    """The rows on which everything is tried."""
+    return range(min(_TRIED, len(work)))
+
+
+def try_out(work: Job, held: Mapping[int, str] = MappingProxyType({})) -> Explanation:
+    """Try the first rows, before anything is written; raise InputError if all of them fail.
+
+    Arguments:
+        work: what to explain.
+        held: rows that end or hold a process, and what is said of them.
+    """
+    rows = first_rows(work)
     with placed(work.config):
+        if held:
+            found, failed = each_alone(work, rows, work.trial, held)
+            if failed == len(rows):
+                raise InputError(
+                    f"none of the first rows can be tried: {next(iter(held.values()))}"
+                )
+            return found
         try:
             return work.trial(rows)
         except InputError:  # the question itself cannot be posed

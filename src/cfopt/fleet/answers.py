@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, cast
 
 import torch
@@ -26,7 +27,7 @@ LETHAL = "the process that explained this row ended without a word, each time"
 def explain_part(
     work: Work,
     rows: range,
-    lethal: Collection[int] = (),
+    lethal: Mapping[int, str] = MappingProxyType({}),
     on_batch: Callable[[int], None] | None = None,
     on_progress: OnProgress | None = None,
 ) -> Explanation:
@@ -35,7 +36,8 @@ def explain_part(
     Arguments:
         work: the work whose rows they are.
         rows: the numbers of the rows.
-        lethal: rows that are not to be touched, since they end the process.
+        lethal: rows that are not to be touched, since they end the process, and what is said of
+            them.
         on_batch: called with the number of rows of each batch that is done.
         on_progress: called with each report of the search.
     """
@@ -48,7 +50,7 @@ def explain_part(
 
 
 def _parts(
-    work: Work, rows: range, lethal: Collection[int], on_progress: OnProgress | None
+    work: Work, rows: range, lethal: Mapping[int, str], on_progress: OnProgress | None
 ) -> Iterator[Explanation]:
     work.pipeline.problem.renew()
     try:
@@ -72,7 +74,7 @@ def each_alone(
     work: Work,
     rows: range,
     ask: Callable[[range], Explanation],
-    lethal: Collection[int] = (),
+    lethal: Mapping[int, str] = MappingProxyType({}),
 ) -> tuple[Explanation, int]:
     """Rows of which some raise an error, each explained alone, and how many raised one.
 
@@ -80,12 +82,12 @@ def each_alone(
         work: the work whose rows they are.
         rows: the numbers of the rows.
         ask: explains, or tries, some rows.
-        lethal: rows that are not to be touched.
+        lethal: rows that are not to be touched, and what is said of them.
     """
     found, failed = [], 0
     for row in rows:
         if row in lethal:
-            found.append(_failed(work, row, LETHAL))
+            found.append(_failed(work, row, lethal[row]))
             failed += 1
             continue
         try:

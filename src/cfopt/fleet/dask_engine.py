@@ -6,6 +6,7 @@ that it has explained; only numbers and names travel.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -17,13 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cfopt import clock
 from cfopt.errors import CfoptError, InputError, StorageError, in_words
 from cfopt.extras import require
-from cfopt.fleet.engine import Engine, Listener
+from cfopt.fleet.engine import Engine, Lethal, Listener
 from cfopt.fleet.folder import RunFolder
 from cfopt.fleet.part import keep_part
-from cfopt.fleet.processes import Processes, find_lethal
+from cfopt.fleet.processes import Processes
 from cfopt.fleet.work import Recipe
+from cfopt.fleet.worker import LOOK, Patience, find_lethal
 from cfopt.storage.digests import digest_json
 
 #: Seconds to wait for a scheduler, and between two looks at whether something is done.
@@ -35,7 +38,30 @@ _LOADED: dict[tuple[Recipe, str], RunFolder] = {}
 _ONE_AT_A_TIME = threading.Lock()
 
 
-def _task(recipe: Recipe, path: str, part: int, settings: str) -> tuple[int, str, str]:
+@contextmanager
+def _watched(patience: Patience) -> Iterator[None]:
+    """Within, this process ends itself where it hangs: Dask gives its part to another."""
+    done, heard = threading.Event(), [math.inf]  # rows are read first, which may take long
+
+    def beat() -> None:
+        heard[0] = patience.now()
+
+    def watch() -> None:
+        while not done.wait(LOOK):
+            if patience.is_over(heard[0]):
+                os._exit(1)
+
+    clock.heard_by(beat)
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
+def _task(
+    recipe: Recipe, path: str, part: int, settings: str, patience: Patience
+) -> tuple[int, str, str]:
     """What a worker does: its part, and how it ended, in a word and a sentence."""
     import torch
 
@@ -49,7 +75,8 @@ def _task(recipe: Recipe, path: str, part: int, settings: str) -> tuple[int, str
             folder = _LOADED[key]
             if digest_json(folder.work.settings) != settings:
                 return part, "other", "A worker found other files or versions than this process."
-            keep_part(folder, part)
+            with _watched(patience):
+                keep_part(folder, part)
             return part, "ended", ""
         except (StorageError, OSError) as error:
             return part, "full", str(error)
@@ -64,34 +91,35 @@ def _task(recipe: Recipe, path: str, part: int, settings: str) -> tuple[int, str
 class Dask(Engine):
     """The workers of a Dask cluster.
 
-    Dask gives a part of a lost worker to another. A part that ended several of them is explained
-    here, by a process of its own, in which the rows that do it are found.
+    Dask gives a part of a lost worker to another; a worker that is in a call that does not end ends
+    itself. A part that ended several of them is explained here, by a process of its own, in which
+    the rows that do it are found.
 
     Arguments:
         recipe: what workers need to know to do the work.
         address: the scheduler's address; None for a cluster on this machine.
         workers: the size of a cluster on this machine; None for one process a core.
+        patience: for how long a worker may be in one call.
     """
 
     recipe: Recipe
     address: str | None
     workers: int | None
+    patience: Patience
 
-    def explain(
-        self, folder: RunFolder, parts: Mapping[int, frozenset[int]], listener: Listener
-    ) -> None:
+    def explain(self, folder: RunFolder, parts: Mapping[int, Lethal], listener: Listener) -> None:
         """Explain parts and keep them."""
         require("--engine dask", "dask")
-        lethal = {part: rows for part, rows in parts.items() if rows}
+        lethal = {part: dict(rows) for part, rows in parts.items() if rows}
         plain = [part for part in parts if part not in lethal]
         with self._client() as client:
             killers = self._submit(client, folder, plain, listener)
         for part in killers:
             rows = folder.work.parts[part]
-            lethal[part] = find_lethal(self.recipe, folder.path, rows)
-            folder.note(part, "tried", lethal=sorted(lethal[part]))
+            lethal[part] = find_lethal(self.recipe, folder.path, rows, self.patience)
+            folder.note(part, "tried", lethal=lethal[part])
         if lethal:
-            Processes(self.recipe, 1).explain(folder, lethal, listener)
+            Processes(self.recipe, 1, self.patience).explain(folder, lethal, listener)
 
     def _submit(
         self, client: Any, folder: RunFolder, parts: list[int], listener: Listener
@@ -105,9 +133,8 @@ class Dask(Engine):
         while waiting or running:
             for part in self._next(client, waiting, len(running)):
                 listener.started(part)
-                future = client.submit(
-                    _task, self.recipe, str(folder.path), part, settings, pure=False
-                )
+                given = (self.recipe, str(folder.path), part, settings, self.patience)
+                future = client.submit(_task, *given, pure=False)
                 running[future] = part
             while not (done := [future for future in running if future.done()]):
                 time.sleep(_LOOK)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from cfopt.engine.progress import Progress
 from cfopt.errors import ChangedError, StorageError, in_words
 from cfopt.fleet.folder import RunFolder
 from cfopt.fleet.part import keep_part
+
+#: Rows that are not to be touched, and what is said of each.
+Lethal: TypeAlias = Mapping[int, str]
 
 
 class Listener(Protocol):
@@ -32,9 +35,7 @@ class Engine(ABC):
     """A way to have parts explained."""
 
     @abstractmethod
-    def explain(
-        self, folder: RunFolder, parts: Mapping[int, frozenset[int]], listener: Listener
-    ) -> None:
+    def explain(self, folder: RunFolder, parts: Mapping[int, Lethal], listener: Listener) -> None:
         """Explain parts and keep them.
 
         Arguments:
@@ -47,9 +48,7 @@ class Engine(ABC):
 class InThisProcess(Engine):
     """One part after the other, without another process."""
 
-    def explain(
-        self, folder: RunFolder, parts: Mapping[int, frozenset[int]], listener: Listener
-    ) -> None:
+    def explain(self, folder: RunFolder, parts: Mapping[int, Lethal], listener: Listener) -> None:
         """Explain parts and keep them."""
         for part, lethal in parts.items():
             listener.started(part)

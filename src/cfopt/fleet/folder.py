@@ -33,13 +33,13 @@ class Noted:
 
     Arguments:
         begun: how often each part was begun since its rows were last tried one by one.
-        lethal: the rows of parts that ended their processes then.
+        lethal: the rows of parts that ended their processes then, and what is said of them.
         ended: what the files of parts were like when they were written.
         seconds: the time that all parts took.
     """
 
     begun: Mapping[int, int]
-    lethal: Mapping[int, frozenset[int]]
+    lethal: Mapping[int, Mapping[int, str]]
     ended: Mapping[int, PartFile]
     seconds: float
 
@@ -111,7 +111,7 @@ class RunFolder:
     def noted(self) -> Noted:
         """What all processes have written down."""
         begun: Counter[int] = Counter()
-        lethal: dict[int, frozenset[int]] = {}
+        lethal: dict[int, dict[int, str]] = {}
         ended: dict[int, PartFile] = {}
         seconds: dict[int, float] = {}
         for entry in sorted(self._entries(), key=lambda one: float(one["at"])):
@@ -119,7 +119,8 @@ class RunFolder:
             if entry["event"] == "begun":
                 begun[part] += 1
             elif entry["event"] == "tried":
-                begun[part], lethal[part] = 0, frozenset(entry["lethal"])
+                begun[part] = 0
+                lethal[part] = {int(row): said for row, said in entry["lethal"].items()}
             else:
                 ended[part] = PartFile(entry["rows"], entry["size"], entry["digest"])
                 seconds[part] = float(entry["seconds"])

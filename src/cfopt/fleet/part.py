@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from types import MappingProxyType
 
 from cfopt.fleet.answers import explain_part
 from cfopt.fleet.folder import RunFolder
@@ -16,7 +17,7 @@ from cfopt.running.garbage import seldom_collected
 def keep_part(
     folder: RunFolder,
     part: int,
-    lethal: Collection[int] = (),
+    lethal: Mapping[int, str] = MappingProxyType({}),
     on_batch: Callable[[int], None] | None = None,
     on_progress: OnProgress | None = None,
 ) -> float:
@@ -25,7 +26,7 @@ def keep_part(
     Arguments:
         folder: the folder of the run.
         part: the number of the part.
-        lethal: rows that are not to be touched.
+        lethal: rows that are not to be touched, and what is said of them.
         on_batch: called with the number of rows of each batch that is done.
         on_progress: called with each report of the search.
     """

@@ -7,16 +7,18 @@ import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from rich.console import Console
 
 from cfopt.errors import CfoptError, InputError, StorageError
-from cfopt.fleet.engine import Engine, InThisProcess
+from cfopt.fleet.engine import Engine, InThisProcess, Lethal
 from cfopt.fleet.finish import finish
 from cfopt.fleet.finished import MANIFEST, SUCCESS
 from cfopt.fleet.folder import RunFolder
-from cfopt.fleet.processes import Processes, find_lethal
+from cfopt.fleet.processes import Processes
 from cfopt.fleet.work import Recipe, Work
+from cfopt.fleet.worker import Patience, find_lethal
 from cfopt.names import counted
 from cfopt.running.folder import claim
 from cfopt.running.lock import finishing, locked
@@ -74,7 +76,14 @@ class Orders:
         return int(first), int(count)
 
 
-def run(work: Work, recipe: Recipe, path: Path, console: Console, orders: Orders) -> RunFolder:
+def run(
+    work: Work,
+    recipe: Recipe,
+    path: Path,
+    console: Console,
+    orders: Orders,
+    held: Lethal = MappingProxyType({}),
+) -> RunFolder:
     """Explain all parts that are not there yet and, once all are, write the results.
 
     A part is a file, written whole: a run that was stopped or killed resumes with what is there.
@@ -85,20 +94,24 @@ def run(work: Work, recipe: Recipe, path: Path, console: Console, orders: Orders
         path: the folder of the run; one that holds another run is refused.
         console: where to show progress: a bar in a terminal, else lines.
         orders: the engine, the number of workers, and which parts to run.
+        held: rows that are known to end or hold a process, and what is said of them.
     """
     claim(path, work.settings, kind=KIND, room=room_for(work))
     folder = RunFolder(path, work)
     with locked(path, orders.shard):
         write_whole(path / ORIGIN, json.dumps(work.origin()).encode())
-        _Run(folder, recipe, console, orders).go()
+        _Run(folder, recipe, console, orders, held).go()
     return folder
 
 
 class _Run:
     """One pass over the parts that are not done."""
 
-    def __init__(self, folder: RunFolder, recipe: Recipe, console: Console, orders: Orders) -> None:
+    def __init__(
+        self, folder: RunFolder, recipe: Recipe, console: Console, orders: Orders, held: Lethal
+    ) -> None:
         self.folder, self.work, self.recipe, self.orders = folder, folder.work, recipe, orders
+        self.held = held
         folder.make()
         done = folder.done()
         folder.check(sorted(done))
@@ -106,6 +119,7 @@ class _Run:
         own = range(first - 1, len(self.work.parts), count)
         self.to_do = [k for k in own if k not in done]
         self.had = sum(len(self.work.parts[k]) for k in done)
+        self.patience = Patience(self.work.first.question.time_limit)
         self.failures: dict[int, str] = {}
         self._begun = False
         sizes = [len(self.work.parts[k]) for k in self.to_do]
@@ -161,11 +175,13 @@ class _Run:
         if orders.engine == "dask":
             from cfopt.fleet.dask_engine import Dask
 
-            return Dask(self.recipe, orders.scheduler, orders.workers)
+            return Dask(self.recipe, orders.scheduler, orders.workers, self.patience)
         rows = sum(len(self.work.parts[k]) for k in self.to_do)
         worth = max(1, rows // self.work.usual_part)  # a process takes some seconds to begin
         count = orders.workers or min(len(os.sched_getaffinity(0)), worth)
-        return InThisProcess() if count == 1 else Processes(self.recipe, count)
+        # Nobody can end a call of its own: where time is limited another process does.
+        alone = count == 1 and (orders.workers == 1 or self.patience.limit is None)
+        return InThisProcess() if alone else Processes(self.recipe, count, self.patience)
 
     def _threads(self, engine: Engine) -> AbstractContextManager[None]:
         return (
@@ -174,17 +190,19 @@ class _Run:
             else nullcontext()
         )
 
-    def _careful(self) -> dict[int, frozenset[int]]:
+    def _careful(self) -> dict[int, Lethal]:
         """The parts to do, with rows not to be touched: of parts that ended processes before."""
         noted = self.folder.noted()
-        lethal = {}
+        lethal: dict[int, Lethal] = {}
         for k in self.to_do:
-            lethal[k] = noted.lethal.get(k, frozenset())
+            known = dict(noted.lethal.get(k, {}))
+            known |= {row: self.held[row] for row in self.held if row in self.work.parts[k]}
+            lethal[k] = known
             if noted.begun.get(k, 0) >= _IN_VAIN:
                 self.display.say(f"{self._name(k).capitalize()} never ended: each is tried alone.")
                 rows = self.work.parts[k]
-                lethal[k] |= find_lethal(self.recipe, self.folder.path, rows)
-                self.folder.note(k, "tried", lethal=sorted(lethal[k]))
+                known |= find_lethal(self.recipe, self.folder.path, rows, self.patience)
+                self.folder.note(k, "tried", lethal=known)
         return lethal
 
     def started(self, part: int) -> None:

@@ -9,6 +9,7 @@ divided. Nothing is shared with the searches whose answers are verified here.
 from __future__ import annotations
 
 import heapq
+from dataclasses import replace
 from functools import cached_property
 from itertools import count
 from typing import NamedTuple
@@ -16,18 +17,23 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from cfopt._typing import Array
 from cfopt.engine.rules import TOLERANCE
+from cfopt.engine.space import Space
 from cfopt.engine.task import Task
 from cfopt.engine.variation import OffBy
 from cfopt.exact.near_leaves import CellNumbers, NearLeaves
 from cfopt.exact.tree_task import TreeTask, trees_of
 from cfopt.problems.solved import NO_OTHER
+from cfopt.question.proximity import L2
 from cfopt.question.quantifier import Quantifier
 
 #: The most boxes that are looked at for a row; where each takes a call of a solver, fewer.
 _BOXES, _SOLVED_BOXES = 5_000, 500
+#: The same while searches look for answers.
+_SEARCHED_BOXES = 1_000
 #: How many boxes are looked at together, and the most numbers that this may take.
 _TOGETHER, _NUMBERS = 64, 4_000_000
 #: The most decisions that are listed in place of asking a solver; of which each is bounded alone.
@@ -97,6 +103,31 @@ class TreeFailures:
         decisions = solved.decisions.numpy()
         decisions[list(solved.failures)], short[list(solved.failures)] = 0.0, np.inf
         return decisions, short
+
+
+def served(task: Task) -> bool:
+    """Whether all predictors of a task are served."""
+    further = () if task.variation is None else task.variation.predictors
+    return all(TreeFailures.serves(replace(task, predictor=k)) for k in (task.predictor, *further))
+
+
+def failure_around(task: Task, x: Tensor) -> tuple[int, Array] | None:
+    """The number of a predictor of a task, and the nearest context in which it fails: `(p,)`.
+
+    With few boxes, for searches, which are verified; None if there is no failure in the ball.
+
+    Arguments:
+        task: one row, which is `served`, with a ball.
+        x: the context around which to look, `(1, ...)`.
+    """
+    assert task.variation is not None
+    assert task.variation.off_by is not None
+    for k, predictor in enumerate((task.predictor, *task.variation.predictors)):
+        own = replace(task.by_itself(predictor), space=Space(x, L2()))
+        found = TreeFailures(own, task.variation.off_by, _SEARCHED_BOXES).nearest(0)
+        if found.x is not None:
+            return k, found.x
+    return None
 
 
 class _Row:
@@ -182,7 +213,9 @@ class _Row:
             costs = self.near.base + self.near.reached(near, near) @ self.near.values
             prices = costs @ self.model.per_cost + self.model.fixed
             best, _ = self.search.best(prices)
-            worst = np.maximum(worst, self._most(best, Quantifier.SOME, reached))
+            most = self._most(best, Quantifier.SOME, reached)
+            # By equality it may hold for a decision that is as good as any: each cell is judged.
+            worst = np.maximum(worst, np.where(most < -granted, most, np.inf))
         if Quantifier.EVERY in multiples:
             worst = np.maximum(worst, self._most_of_every(reached))
         held: NDArray[np.bool_] = worst <= granted

@@ -117,9 +117,8 @@ class Auto(Search):
         chosen = list(islice(serving, 1))
         if task.variation is not None:
             robust: Search = self._in_scenarios(task)
-            clearance, rules = Clearance(self), task.rules
-            plain = rules if rules.wish is None else rules.about(rules.factual)
-            if not clearance.refusal(replace(task, rules=plain)):
+            clearance = Clearance(self)
+            if not clearance.refusal(task):
                 robust = Fallback((clearance, robust))
             robust = self._certified(robust, task, chosen)
             return Fallback((*chosen, robust if task.rules.wish is None else OnePlan(self, self)))

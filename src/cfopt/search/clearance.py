@@ -12,10 +12,9 @@ from torch import Tensor
 
 from cfopt._typing import Array
 from cfopt.engine.progress import Points, Progress
-from cfopt.engine.space import Space
 from cfopt.engine.task import Task
 from cfopt.exact.exact_task import NORMS
-from cfopt.exact.tree_failure import TreeFailures
+from cfopt.exact.tree_failure import failure_around, served
 from cfopt.search.base import Search
 
 #: How many points are drawn in each radius around an answer that is not robust, and in which, in
@@ -23,8 +22,6 @@ from cfopt.search.base import Search
 _DRAWN, _RADII = 256, (0.5, 1.0, 2.0, 4.0, 8.0)
 #: How many of them are starts; how often a start is moved, and by how much farther than it must.
 _EACH_RADIUS, _MOVES, _FARTHER = 2, 30, 1e-6
-#: The most boxes of cells that are looked at for a failure; verification looks at more.
-_BOXES = 1_000
 #: How often the way home is halved, for all features together and for each of them; how often all
 #: of them take turns.
 _HALVINGS, _EACH, _ROUNDS = 10, 5, 2
@@ -56,8 +53,7 @@ class Clearance(Search):
         variation = task.variation
         if variation is None or variation.off_by is None:
             return "there is no ball to be cleared"
-        every = (task.predictor, *variation.predictors)
-        if not all(TreeFailures.serves(replace(task, predictor=one)) for one in every):
+        if not served(task):
             return "not all predictors are tree ensembles, or a wish leaves the plan open"
         if task.space.latent is not None:
             return "codes are searched, not contexts"
@@ -81,7 +77,6 @@ class _Row:
         assert task.variation is not None
         assert task.variation.off_by is not None
         self.task, self.off_by = task, task.variation.off_by
-        self.predictors = (task.predictor, *task.variation.predictors)
         self.moving = self.off_by.units > 0
         self.draws = np.random.default_rng(seed)
         self.known: list[Array] = []
@@ -118,13 +113,11 @@ class _Row:
             if self._length(at - context) <= self.off_by.radius:
                 return context
         self.looked += 1
-        for predictor in self.predictors:
-            own = replace(self.task.by_itself(predictor), space=Space(x, self.task.space.proximity))
-            found = TreeFailures(own, self.off_by, _BOXES).nearest(0)
-            if found.x is not None:
-                self.known.append(found.x)
-                return found.x
-        return None
+        found = failure_around(self.task, x)
+        if found is None:
+            return None
+        self.known.append(found[1])
+        return found[1]
 
     def _length(self, off: Array) -> float:
         """How long a difference of contexts is to the ball; inf if what is known differs."""

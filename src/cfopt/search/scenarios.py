@@ -16,6 +16,7 @@ from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
 from cfopt.engine.variation import OffBy
 from cfopt.exact.exact_task import NORMS
+from cfopt.exact.tree_failure import failure_around, served
 from cfopt.search.base import Search, check_whole
 
 #: Scenarios are looked for a little farther out than answers must hold: nearby ones are then met.
@@ -28,9 +29,10 @@ class Scenarios(Search):
     """Lets another search answer in several scenarios at once, and looks for one that is missing.
 
     Each of several predictors is a scenario. Where contexts may be off, the worst context around
-    the answer is looked for along the gradient of the criterion; if it does not hold there, that
-    shift is a further scenario, a cut on all that follows, and the search goes on from the answer.
-    An answer to which no exception is found is taken; that does not prove it.
+    the answer is looked for along the gradient of the criterion, behind trees the nearest cell in
+    which it fails; if it does not hold there, that shift is a further scenario, a cut on all that
+    follows, and the search goes on from the answer. An answer to which no exception is found is
+    taken; verification says whether that is proved.
 
     Arguments:
         of: the search.
@@ -106,6 +108,12 @@ class Scenarios(Search):
 
 
 def _attack(task: Task, x: torch.Tensor, off_by: OffBy, seed: int) -> Attack:
+    """The worst context that is found around one; behind trees the nearest failure, if any."""
+    if served(task):
+        failure = failure_around(task, x)
+        k, at = (0, x) if failure is None else (failure[0], torch.from_numpy(failure[1]).to(x))
+        excess = torch.tensor([-torch.inf if failure is None else torch.inf])
+        return Attack(at.view_as(x), torch.tensor([k]), excess, 0)
     return attack(task, x, NORMS[type(off_by.norm)].steepest, seed)
 
 

@@ -51,6 +51,10 @@ class ReluBall:
         region = Region(-ends, ends, radius, NORMS[type(self._off_by.norm)])
         size = model.rules.size
         granted = 0.0 if size is None else model.rules.rounding * float(size[row])
+        if Quantifier.SOME in model.rules.criterion.multiples:
+            granted = -max(
+                granted, np.finfo(np.float64).tiny
+            )  # by equality, another may be as good
         weights = -directions @ network.weights[-1]
         constants = -directions @ network.biases[-1]
         waiting = [Intervals.unknown(network)]

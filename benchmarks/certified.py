@@ -149,8 +149,11 @@ def _behind_layer(features: int, rows: int, seed: int) -> dict[str, Any]:
     known = data.contexts.double()
     x0, asked = known[:rows], cfopt.Absolute(exact.decide(known[100 : 100 + rows]))
     best = cfopt.explain(x0, exact, asked)
+    own_units = cfopt.Features(scale=[1.0] * x0.shape[1])
     found, seconds = seconds_of(
-        lambda: cfopt.explain(x0.numpy(), hidden, asked, reference=known.numpy())
+        lambda: cfopt.explain(
+            x0.numpy(), hidden, asked, reference=known.numpy(), features=own_units
+        )
     )
     return _distances(f"affine function, {features} features", best, found, seconds)
 

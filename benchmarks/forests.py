@@ -155,6 +155,7 @@ class ForestTasks:
             self.pipeline,
             cfopt.Absolute(self.alternative(rows)),
             search=search,
+            features=cfopt.Features(scale=[1.0] * self.contexts.shape[1]),
             reference=self.contexts if reference else None,
         )
 

@@ -72,7 +72,10 @@ def _row(
     rest = (~answered).nonzero().flatten()
     if len(rest):
         asked = criterion[rest]
-        helped = cfopt.explain(x0[rest], pipeline, asked, search=_UNPROVED, reference=known)
+        own_units = cfopt.Features(scale=[1.0] * x0.shape[1])
+        helped = cfopt.explain(
+            x0[rest], pipeline, asked, search=_UNPROVED, reference=known, features=own_units
+        )
         answered[rest] = helped.valid
     possible = _has_valid_reference(pipeline, criterion, ours.factual, known)
     both = ours.valid & theirs.valid

@@ -142,10 +142,10 @@ def test_bytes_whose_channels_cannot_be_told_are_refused_unless_a_shape_is_known
 def test_reference_images_may_have_another_form_than_the_contexts(images: Tensor) -> None:
     pipeline = _pipeline()
     contexts = Contexts.of(images[:2], pipeline, None)
-    x = contexts.alike(images[2:].permute(0, 2, 3, 1).numpy(), pipeline)
+    _, x = contexts.beside(images[2:].permute(0, 2, 3, 1).numpy(), pipeline)
     assert torch.equal(x, as_floats(images[2:]))
     with pytest.raises(InputError, match=r"reference needs contexts of shape \(3, 24, 32\)"):
-        contexts.alike(images[2:, :, :16], pipeline)
+        contexts.beside(images[2:, :, :16], pipeline)
 
 
 @pytest.mark.parametrize(

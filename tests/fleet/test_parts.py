@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import signal
 import subprocess
 import sys
@@ -72,6 +73,23 @@ def wish(grid: cfopt.Pipeline) -> cfopt.Absolute:
 
 def answers(frame: Any, grid: cfopt.Pipeline, wish: Any, folder: Path, **more: Any) -> Answers:
     return explain_dataset(frame, grid, wish, folder, **({"batch": 4, "part": 8} | more))
+
+
+def test_only_a_reference_gives_units_and_the_run_writes_them_down(
+    frame: pd.DataFrame, grid: cfopt.Pipeline, wish: cfopt.Absolute, tmp_path: Path
+) -> None:
+    known = 5 * frame + 1
+    found = answers(frame, grid, wish, tmp_path / "known", reference=known).run(2)
+    together = cfopt.explain(frame, grid, wish, reference=known)
+    usual = list(together.features.usual or ())
+    assert usual
+    for k, part in enumerate(found):
+        assert list(part.features.usual or ()) == usual
+        assert torch.allclose(part.distance, together.distance[8 * k : 8 * k + 8], rtol=1e-6)
+    settings = json.loads((tmp_path / "known" / "settings.json").read_text())
+    assert settings["features"]["usual"] == usual
+    alone = answers(frame, grid, wish, tmp_path / "alone").run(1)
+    assert all(part.features.scales is None for part in alone)
 
 
 class _Counted(Work):

@@ -476,7 +476,7 @@ def test_an_answer_to_epsilon_is_not_called_level() -> None:
             [1.0, 2.0, 5.0, 0.1],
             "by L1, the sum of all changes, in units of the features' scales",
         ),
-        (cfopt.L2([3.0, 1.0, 1.0, 1.0]), None, "in units of its own scales"),
+        (cfopt.L2([3.0, 1.0, 1.0, 1.0]), None, "in units of the proximity's scales"),
     ],
 )
 def test_the_closest_answer_is_the_closest_in_the_measure_that_is_named(
@@ -488,7 +488,7 @@ def test_the_closest_answer_is_the_closest_in_the_measure_that_is_named(
     html = _report(e, tmp_path).replace("&#39;", "'")
     if words:
         assert f"No nearer context would do, measured {words}: by that, this is the closest" in html
-        assert f"the search measured nearness {words}." in html
+        assert f"between the context and its explanation, measured {words}." in html
         assert f"found, measured {words}" in html
     else:
         assert "No nearer context would do: this is the closest possible explanation." in html

@@ -52,7 +52,7 @@ def test_whole_numbers_and_groups_are_answered_as_near_as_brute_force_finds() ->
     predict = stumps(5, GRID.num_costs, count=60)
     pipeline = cfopt.Pipeline(lambda x: predict(np.c_[(x[:, :2] - 4) / 2, x[:, 2:] * 2]), GRID)
     features = cfopt.Features(
-        lower=0, upper=7, integer=[0, 1], only_increase=[1], one_hot=[[2, 3, 4]]
+        scale=[1.0] * 5, lower=0, upper=7, integer=[0, 1], only_increase=[1], one_hot=[[2, 3, 4]]
     )
     every = np.array([[a, b, *one] for a, b, one in product(range(8), range(8), np.eye(3))])
     x0 = every[::13]
@@ -83,7 +83,8 @@ def test_every_task_with_a_valid_reference_is_answered_and_none_farther_than_it(
     pipeline = cfopt.Pipeline(predict, GRID)
     known = normal(300, 12, seed=3).numpy()
     x0, alternative = known[:10], pipeline.decide(known)[40:50]
-    e = cfopt.explain(x0, pipeline, cfopt.Absolute(alternative), reference=known)
+    features = cfopt.Features(scale=[1.0] * 12)
+    e = cfopt.explain(x0, pipeline, cfopt.Absolute(alternative), reference=known, features=features)
     assert e.valid.all()
     for row, y in enumerate(alternative.numpy()):
         valid = known[holds(pipeline, known, y)]

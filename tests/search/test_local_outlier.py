@@ -28,6 +28,8 @@ def ring(count: int = 200) -> Tensor:
 
 
 KNOWN = ring()
+SCALES = KNOWN.std(0, correction=0).tolist()
+FEATURES = cfopt.Features(scale=SCALES)
 ROWS = KNOWN[[3, 60, 110, 170, 195]]
 WANTED = torch.tensor([0.0, 1.0, 0.0]).double()
 #: Fewer points than by default: two features are few.
@@ -59,7 +61,7 @@ def scikit(known: Tensor, neighbours: int = 20) -> tuple[LocalOutlierFactor, np.
 @pytest.mark.parametrize("neighbours", [3, 20])
 def test_factors_and_limit_are_those_of_scikit_learn(neighbours: int) -> None:
     known = torch.cat([normal(80, 4), 5 + 3 * normal(40, 4, seed=1)]) * torch.tensor([1, 9, 3, 0.1])
-    own = cfopt.LocalOutlier(95, neighbours).among(known)
+    own = cfopt.LocalOutlier(95, neighbours).among(known, known.std(0, correction=0).tolist())
     model, unit = scikit(known, neighbours)
     others = 2 * known[:50] + normal(50, 4, seed=2)
     expected = -model.score_samples(others.numpy() / unit)
@@ -71,7 +73,7 @@ def test_factors_and_limit_are_those_of_scikit_learn(neighbours: int) -> None:
 
 
 def test_the_gradient_is_the_derivative_of_the_excess() -> None:
-    own = cfopt.LocalOutlier().among(KNOWN)
+    own = cfopt.LocalOutlier().among(KNOWN, SCALES)
     x = torch.cat([1.3 * KNOWN[:20], KNOWN[:20] + 0.01])
     excess, slope = own.excess_and_gradient(x)
     assert (excess > 0).any()
@@ -84,7 +86,7 @@ def test_the_gradient_is_the_derivative_of_the_excess() -> None:
 def test_contexts_that_coincide_or_never_vary_do_no_harm() -> None:
     known = torch.cat([torch.zeros(30, 3), normal(30, 3).float()])
     known[:, 2] = 4.0
-    own = cfopt.LocalOutlier(100, 40).among(torch.cat([known, torch.full((1, 3), torch.nan)]))
+    own = cfopt.LocalOutlier(100, 40).among(torch.cat([known, torch.full((1, 3), torch.nan)]), None)
     assert own.factors.isfinite().all()
     assert len(own.factors) == 60
     assert own.excess(known).dtype == torch.float64
@@ -96,14 +98,15 @@ def grid() -> Tensor:
     """Points where the data are, 0.02 apart."""
     axis = torch.linspace(-2.8, 2.8, 281, dtype=torch.float64)
     every = torch.cartesian_prod(axis, axis)
-    return every[cfopt.LocalOutlier().among(KNOWN).excess(every) == 0]
+    return every[cfopt.LocalOutlier().among(KNOWN, SCALES).excess(every) == 0]
 
 
 def nearest(pipeline: cfopt.Pipeline, grid: Tensor) -> list[float]:
     """The least distance of each row to a point of a grid that is an answer."""
     costs = pipeline.costs(grid).detach()
     good = costs @ WANTED <= costs.min(1).values
-    return torch.cdist(ROWS, grid[good]).amin(1).tolist()
+    unit = torch.tensor(SCALES)
+    return torch.cdist(ROWS / unit, grid[good] / unit).amin(1).tolist()
 
 
 @pytest.mark.parametrize(
@@ -126,6 +129,7 @@ def test_answers_are_as_near_as_a_fine_grid_finds(
         cfopt.Absolute(WANTED),
         plausibility=cfopt.LocalOutlier(),
         reference=KNOWN,
+        features=FEATURES,
         search=search,
     )
     model, unit = scikit(KNOWN)
@@ -144,16 +148,17 @@ def test_answers_are_as_near_as_a_fine_grid_finds(
 
 
 def test_a_plain_answer_that_is_where_the_data_are_keeps_its_proof() -> None:
-    plain = cfopt.explain(ROWS, linear(), cfopt.Absolute(WANTED))
+    plain = cfopt.explain(ROWS, linear(), cfopt.Absolute(WANTED), features=FEATURES)
     e = cfopt.explain(
         ROWS,
         linear(),
         cfopt.Absolute(WANTED),
         plausibility=cfopt.LocalOutlier(),
         reference=KNOWN,
+        features=FEATURES,
         search=AUTO,
     )
-    like = cfopt.LocalOutlier().among(KNOWN).excess(plain.x) == 0
+    like = cfopt.LocalOutlier().among(KNOWN, SCALES).excess(plain.x) == 0
     like |= torch.tensor([one is Status.ALREADY_VALID for one in plain.status])
     assert like.any()
     assert not like.all()
@@ -172,9 +177,10 @@ def test_how_usual_answers_are_is_reported_and_kept() -> None:
         cfopt.Absolute(WANTED),
         plausibility=cfopt.LocalOutlier(90),
         reference=KNOWN,
+        features=FEATURES,
         search=AUTO,
     )
-    own = cfopt.LocalOutlier(90).among(KNOWN)
+    own = cfopt.LocalOutlier(90).among(KNOWN, SCALES)
     assert e.typical is not None
     assert torch.equal(e.typical.before, own.percentile(x0))
     found = torch.tensor([one is Status.VALID for one in e.status])
@@ -202,6 +208,7 @@ def test_a_context_that_explains_already_needs_no_change_however_strange() -> No
         cfopt.Absolute(wanted),
         plausibility=cfopt.LocalOutlier(),
         reference=KNOWN,
+        features=FEATURES,
     )
     assert e.status == (Status.ALREADY_VALID,)
     assert "unlike those that are known" in e.message[0]
@@ -215,9 +222,10 @@ def test_what_the_data_do_not_allow_is_not_called_valid() -> None:
         cfopt.Absolute(WANTED),
         plausibility=cfopt.LocalOutlier(50),
         reference=known[:60],
+        features=FEATURES,
         search=cfopt.DerivativeFree(evaluations=200),
     )
-    own = cfopt.LocalOutlier(50).among(known[:60])
+    own = cfopt.LocalOutlier(50).among(known[:60], SCALES)
     for row, status in enumerate(e.status):
         assert (status is Status.VALID) == bool(own.excess(e.x)[row] == 0)
 
@@ -230,10 +238,10 @@ def test_few_changes_are_kept_to_as_well() -> None:
         cfopt.Absolute(WANTED),
         plausibility=cfopt.LocalOutlier(),
         reference=KNOWN,
-        features=cfopt.Features(max_changes=1),
+        features=cfopt.Features(scale=SCALES, max_changes=1),
         search=AUTO,
     )
-    own = cfopt.LocalOutlier().among(KNOWN)
+    own = cfopt.LocalOutlier().among(KNOWN, SCALES)
     found = torch.tensor([one is Status.VALID for one in e.status])
     assert (own.excess(e.x[found]) == 0).all()
     assert (((e.x - e.x0)[found] != 0).sum(1) <= 1).all()

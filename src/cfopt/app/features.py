@@ -40,7 +40,10 @@ class _Limit(Table):
     upper: float = np.inf
 
 
-_ENTRIES: dict[str, Any] = {one.name: (Any, None) for one in fields(Features)}
+#: All but what is learned from the reference.
+_ENTRIES: dict[str, Any] = {
+    one.name: (Any, None) for one in fields(Features) if one.name != "usual"
+}
 _TABLE = create_model("_Features", __base__=Table, **_ENTRIES | {"linear": (list[_Limit], [])})
 
 

@@ -60,7 +60,7 @@ class Job(Work):
         run = config.tables.run
         super().__init__(
             pipeline,
-            _settings(config, files),
+            _settings(config, files) | {"usual changes": source.features.usual},
             files=files,
             batch=run.batch,
             part=run.part,
@@ -211,6 +211,7 @@ def load(config: Config) -> Job:
     if tables.reference is not None:
         with config.at("reference"):
             reference = read_more(tables.reference, source)
+            source = source.in_units_of(reference)
     with placed(config), config.at("criterion"):
         asked = AskedRows(tables.criterion, pipeline, source, rows)
     common = {

@@ -26,7 +26,6 @@ from cfopt.explaining.options import with_options
 from cfopt.explaining.pose import (
     check_question,
     pose,
-    scaled,
     surroundings_of,
     variation_of,
 )
@@ -94,8 +93,9 @@ def explain(
         criterion: `Relative`, `Absolute`, `Epsilon`, or another one.
         generative: a model of plausible contexts: anything with `encode`, `decode` and
             `latent_dim`. Its codes are searched, and the answer is what it decodes.
-        proximity: what to keep small; by default the squared Euclidean distance, in units of the
-            features' scales. `Latent(L2())` measures codes.
+        proximity: what to keep small; by default the squared Euclidean distance. Features count in
+            units of their scales: the proximity's own or those of `features`, else their usual
+            changes in the reference, else as they are. `Latent(L2())` measures codes.
         plausibility: what codes should be like, `Sphere(beta)` or `LogLikelihood(beta)`; added to
             the proximity. `LocalOutlier()`: answers are where the reference is, contexts that are
             no more of an outlier than 95% of it.
@@ -103,6 +103,8 @@ def explain(
         features: names and scales of the features, and what they may be.
         reference: known contexts, such as the training data, in any form that x0 can have. Where
             the search finds nothing, the nearest of them that is allowed and valid is the start.
+            Unless `features` has scales, distances count in the usual changes of these contexts:
+            `Features.usual`.
         margin: by what fraction of its own value the alternative must win (for `Epsilon`: by what
             fraction of its value the factual decision must lose more); 0 admits ties.
         time_limit: seconds for all rows together and all that is asked, from the call on; rows
@@ -169,14 +171,12 @@ def answer(
     with torch.inference_mode(False), pipeline.eval_mode(), eval_mode(generative, *further):
         shape = getattr(generative, "context_shape", None)
         contexts = Contexts.of(x0, pipeline, question.features, shape=shape)
-        known = None
-        if question.reference is not None:
-            known = contexts.alike(question.reference, pipeline)
+        contexts, known = contexts.beside(question.reference, pipeline)
+        question = replace(question, features=contexts.features)
         outcomes = RowOutcomes(contexts, pipeline.problem)
-        near = scaled(proximity, contexts)
         posed = clock.now()
         latest = limit.end + limit.grace
-        task = pose(outcomes, pipeline, question.criterion, near, question.margin, latest)
+        task = pose(outcomes, pipeline, question, latest)
         # What all rows take once, answers take to be verified, and again to see whether they tie.
         reserve = 2 * (clock.now() - posed)
         variation = variation_of(question, pipeline, contexts)

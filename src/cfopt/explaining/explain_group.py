@@ -22,7 +22,7 @@ from cfopt.exact.exact_task import NORMS
 from cfopt.exact.shared_change import SharedTask, Truths
 from cfopt.exact.verify import verify
 from cfopt.explaining.explain import answer
-from cfopt.explaining.pose import check_question, pose, scaled
+from cfopt.explaining.pose import check_question, pose
 from cfopt.names import counted
 from cfopt.pipeline import Pipeline
 from cfopt.pipeline.contexts import Contexts
@@ -33,6 +33,7 @@ from cfopt.result.explanation import Explanation
 from cfopt.result.group import GroupExplanation
 from cfopt.result.outcomes import RowOutcomes
 from cfopt.result.settle import settle
+from cfopt.result.wording import rounded_down
 from cfopt.search import Auto
 from cfopt.search.group import shared_search
 
@@ -53,6 +54,7 @@ def explain_group(
     share: float = 1.0,
     proximity: Proximity | None = None,
     features: Features | None = None,
+    reference: Any = None,
     margin: float = 0.0,
     time_limit: float | None = None,
     most_sets: int = _NODES,
@@ -66,7 +68,7 @@ def explain_group(
     rows are met is found by branch and bound. Otherwise changes are tried, and nothing is proved.
 
     Arguments:
-        x0, pipeline, criterion, proximity, margin: as for `explain`.
+        x0, pipeline, criterion, proximity, reference, margin: as for `explain`.
         change: the features that change, by name or number; all that may change by default.
         share: the least fraction of the rows in which the criterion has to hold.
         features: as for `explain`; the change has to be allowed in every row.
@@ -76,16 +78,23 @@ def explain_group(
     began = clock.now()
     if isinstance(share, bool) or not isinstance(share, Real) or not 0 < share <= 1:
         raise InputError(f"explain_group needs a share above 0 and up to 1, got {share!r}.")
-    near = L2() if proximity is None else proximity
-    known = Features() if features is None else features
-    question = Question(criterion, float(margin), near, None, Auto(), known, time_limit=time_limit)
+    question = Question(
+        criterion,
+        float(margin),
+        L2() if proximity is None else proximity,
+        search=Auto(),
+        features=Features() if features is None else features,
+        reference=reference,
+        time_limit=time_limit,
+    )
     check_question(pipeline, question)
     limit = Limit.of(time_limit, began)
     with torch.inference_mode(False), pipeline.eval_mode():
-        contexts = Contexts.of(x0, pipeline, known, "explain_group")
+        contexts = Contexts.of(x0, pipeline, question.features, "explain_group")
+        contexts, _ = contexts.beside(reference, pipeline)
+        question = replace(question, features=contexts.features)
         outcomes = RowOutcomes(contexts, pipeline.problem)
-        near = scaled(near, contexts)
-        task = pose(outcomes, pipeline, criterion, near, question.margin, limit.closing)
+        task = pose(outcomes, pipeline, question, limit.closing)
         rows = outcomes.open_rows()
         needed = math.ceil(float(share) * len(contexts.x) - 1e-9)
         if len(rows) < needed:
@@ -249,5 +258,7 @@ def _result(
     elif math.isnan(bound):
         message = "found by trying changes; nothing is proved about smaller ones"
     else:
-        message = f"found; a smaller one would cost at least {bound:.4g}, this one costs {loss:.4g}"
+        near = asked.task.space.proximity
+        least = rounded_down(float(near.length(torch.tensor(bound))), 4)
+        message = f"found; every change that is enough has at least a distance of {least}"
     return replace(group, message=message)

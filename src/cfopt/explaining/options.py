@@ -115,10 +115,11 @@ class _Found:
         loss = torch.cat([part.loss for part in self._parts]).tolist()
         self._places = [[own[0], *sorted(own[1:], key=loss.__getitem__)] for own in self._places]
 
-    def contexts(self, row: int) -> Tensor:
-        """The contexts of a row's options, `(K, ...)`."""
-        every = torch.cat([part.x for part in self._parts])
-        return every[self._places[row]]
+    def distances(self, row: int, one: Explanation) -> Tensor:
+        """How far a row's options are from another answer, `(K,)`."""
+        near = one.asked.near(one.x)
+        ends = torch.cat([part.ends[1] for part in self._parts])[self._places[row]]
+        return near.length(near(ends, one.ends[1].expand_as(ends)))
 
     def of_each_row(self) -> tuple[Explanation, ...]:
         """The options of each row as an explanation of their own."""
@@ -230,7 +231,7 @@ def _apart(found: _Found, task: Task, count: int, explain: Explain) -> None:
         taken = {}
         for i, row in enumerate(rows):
             least = _APART * float(first.distance[row])
-            away = (found.contexts(row) - answers.x[i]).flatten(1).norm(dim=1)
+            away = found.distances(row, answers[i])
             if answers.status[i].is_found and bool((away >= least).all()):
                 taken[i] = row
         found.add(answers, taken, "a distance apart from the others")

@@ -23,7 +23,7 @@ from cfopt.question.domain import Domain
 from cfopt.question.features import Features
 from cfopt.question.local_outlier import LocalOutlier, Surroundings
 from cfopt.question.prices import Prices
-from cfopt.question.proximity import Latent, Proximity
+from cfopt.question.proximity import Proximity
 from cfopt.question.robustness import Robustness
 from cfopt.result.outcomes import RowOutcomes
 from cfopt.search import Auto, Search
@@ -114,33 +114,17 @@ def to_try(question: Question) -> Question:
 def surroundings_of(question: Question, known: Tensor | None) -> Surroundings | None:
     """The known contexts that answers must be like; None if they need not."""
     asked = question.plausibility
-    return asked.among(known) if isinstance(asked, LocalOutlier) and known is not None else None
+    if not isinstance(asked, LocalOutlier) or known is None:
+        return None
+    return asked.among(known, question.features.scales)
 
 
-def scaled(proximity: Proximity, contexts: Contexts) -> Proximity:
-    """The proximity, with the features' scales where it has none of its own."""
-    if isinstance(proximity, Latent):
-        return proximity
-    scale = contexts.features.scales
-    if proximity.scale is None and scale is not None:
-        shaped = torch.as_tensor(scale, dtype=torch.float64).reshape(contexts.x.shape[1:])
-        proximity = replace(proximity, scale=shaped)
-    return proximity.bind(contexts.x)
-
-
-def pose(
-    outcomes: RowOutcomes,
-    pipeline: Pipeline,
-    criterion: Criterion,
-    proximity: Proximity,
-    margin: float,
-    deadline: float,
-) -> Task:
+def pose(outcomes: RowOutcomes, pipeline: Pipeline, question: Question, deadline: float) -> Task:
     """The task of all rows; those whose input cannot be used are rejected on the way.
 
     So are those whose factual decision is not known by a deadline.
     """
-    x, problem = outcomes.contexts.x, pipeline.problem
+    x, problem, margin = outcomes.contexts.x, pipeline.problem, question.margin
     outcomes.reject_each(outcomes.contexts.not_finite())
     domain = Domain.of(outcomes.contexts.features, x)
     if domain is not None:
@@ -163,13 +147,13 @@ def pose(
     outcomes.reject_each(failures, "the factual decision is unknown: ")
     problem.remember(solved.decisions.numpy())
     factual = solved.decisions.to(costs)
-    bound = criterion.asked_of(problem).bind(len(x), factual)
+    bound = question.criterion.asked_of(problem).bind(len(x), factual)
     faults = dict(enumerate(bound.faults(problem, factual, margin)))
     outcomes.reject_each({row: fault for row, fault in faults.items() if fault})
     outcomes.costs = costs
     size = problem.prices(costs).abs().amax(1)
     rules = Rules(problem, factual, bound, margin, size, solved.decisions, x.dtype)
-    space = Space(x, proximity, domain)
+    space = Space(x, question.near(x), domain)
     return Task(rules, space, pipeline.predictor, differentiable, recall)
 
 

@@ -109,6 +109,8 @@ def explain_dataset(
     rows = _rows(data)
     shape = getattr(generative, "context_shape", None)
     source = ContextSource.of(rows, pipeline, common["features"], label, shape)
+    source = source.in_units_of(reference)
+    common["features"] = source.features  # so that the run's settings say in which units
     work = DatasetWork(source, criterion, common, data, files, batch, part, title)
     return Answers(Path(folder), work)
 

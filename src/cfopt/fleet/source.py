@@ -81,6 +81,16 @@ class ContextSource:
             ) from error
         return replace(found, labels=tuple(labels))
 
+    def in_units_of(self, reference: Any) -> ContextSource:
+        """These rows in the usual changes of known contexts: learned once, for every row of a run.
+
+        Arguments:
+            reference: the known contexts in any form; None without.
+        """
+        described, _ = self.read([0]).beside(reference, self.pipeline)
+        usual = described.features.usual
+        return replace(self, features=replace(self.features, usual=usual))
+
     def left_out(self) -> list[str]:
         """The columns that are not features."""
         first = self.rows.read([0])

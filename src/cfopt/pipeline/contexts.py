@@ -18,6 +18,7 @@ from cfopt.pipeline.columns import Columns
 from cfopt.pipeline.function import Function
 from cfopt.pipeline.images import as_read, check_cells
 from cfopt.question.features import Features
+from cfopt.question.scales import in_usual_units
 
 if TYPE_CHECKING:
     from cfopt.pipeline import Pipeline
@@ -81,15 +82,22 @@ class Contexts:
         known.check(x[0].numel())
         return cls(x, known, labels, columns)
 
-    def alike(self, given: Any, pipeline: Pipeline) -> Tensor:
-        """More contexts of the same kind, in any form: `(N, ...)`."""
+    def beside(self, given: Any, pipeline: Pipeline) -> tuple[Contexts, Tensor | None]:
+        """These contexts in units that known ones suggest, and the known ones: `(N, ...)`.
+
+        Arguments:
+            given: the known contexts in any form; None without.
+            pipeline: the pipeline that reads them.
+        """
+        if given is None:
+            return self, None
         shape = tuple(self.x.shape[1:])
         x = Contexts.of(given, pipeline, self.features, "reference", shape).x
         if x.shape[1:] != shape:
             raise InputError(
                 f"reference needs contexts of shape {shape}, as x0 has; got {tuple(x.shape[1:])}."
             )
-        return x
+        return replace(self, features=in_usual_units(self.features, x)), x
 
     @property
     def finite(self) -> Tensor:

@@ -12,7 +12,7 @@ from cfopt.errors import InputError
 from cfopt.names import join_words
 from cfopt.plots.common import finish
 from cfopt.plots.style import ALTERNATIVE, FACTUAL, canvas
-from cfopt.result.nearness import distance_of, measured
+from cfopt.result.nearness import measured
 from cfopt.result.status import Status
 from cfopt.result.trade_off import TradeOff
 from cfopt.result.wording import question
@@ -32,7 +32,7 @@ def plot_trade_off(curve: TradeOff, path: str | Path | None = None) -> Figure:
     figure.text(0.015, 0.93, fill(asked, 90), fontsize=12, fontweight="bold", color=INK)
     figure.text(0.015, 0.90, fill(curve.verdict(), 120), va="top", fontsize=10, color=INK)
     points = [(k, d) for k, d in enumerate(curve.distances(0), 1) if d is not None]
-    least = distance_of(free, float(free.loss[0]))
+    least = float(free.distance[0])
     axes.axhline(least, color=QUIET, linewidth=1, linestyle=DASHED, label="any number of changes")
     if points:
         counts, distances = zip(*points, strict=True)

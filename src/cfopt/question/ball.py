@@ -23,7 +23,8 @@ from cfopt.question.robustness import Robustness
 class Ball(Robustness):
     """Every context within a radius of the answer, such as the error of a forecast or a sensor.
 
-    Distances count in units of the features' scales. Every feature that is a plain number may be
+    Distances count in units of the features' scales: those given, else the usual changes in the
+    reference; without both, in the features' own units. Every feature that is a plain number may be
     off: bounds and locks say what a planner may choose, and do not keep a forecast from being
     wrong. Whole numbers, one-hot groups and categories are counted or chosen, not measured, and are
     taken to be known, and so are the features listed in `known`.

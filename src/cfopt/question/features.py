@@ -17,6 +17,7 @@ from torch import Tensor
 from cfopt.errors import InputError
 from cfopt.question.categories import Layout, checked_categories
 from cfopt.question.limits import FeatureIndex, Limits, Which
+from cfopt.question.scales import check_scale
 
 #: One value for all features, one for each, or some by name or number.
 Values: TypeAlias = float | Sequence[float] | Tensor | Mapping[Any, float]
@@ -71,7 +72,7 @@ class Features:
     Arguments:
         names: a name for each feature.
         scale: a typical change of each feature, > 0, such as its standard deviation. Distances
-            that are to be minimised count in these units.
+            count in these units.
         lower, upper: bounds: one for all, one for each, or a dictionary of some.
         immutable: features that cannot change.
         only_increase, only_decrease: features that can move in one direction only.
@@ -82,6 +83,8 @@ class Features:
             order, by name: `{"city": ("Rome", "Milan")}`. They need names, or a DataFrame.
         max_changes: how many features may differ from the context at most; a category or a one-hot
             group counts once.
+        usual: the scale that `explain` learns from `reference` where none is given, as
+            `usual_changes` says. Without both, distances count in the features' own units.
     """
 
     names: Sequence[str] | None = None
@@ -96,6 +99,7 @@ class Features:
     linear: Sequence[LinearLimit] = ()
     categories: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     max_changes: int | None = None
+    usual: Sequence[float] | Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.names is not None:
@@ -104,17 +108,9 @@ class Features:
             if twice:
                 raise InputError(f"Features needs names that differ; {twice[0]!r} occurs twice.")
             object.__setattr__(self, "names", names)
-        if self.scale is not None:
-            plain = _plain("scale of Features", self.scale)
-            if not isinstance(plain, tuple):
-                raise InputError(f"scale of Features needs one number a feature, got {plain!r}.")
-            check_scale(torch.tensor(plain, dtype=torch.float64))
-            object.__setattr__(self, "scale", plain)
-        if self.names is not None and self.scale is not None and len(self.names) != len(self.scale):
-            raise InputError(
-                f"Features needs as many scales as names, got {len(self.scale)} and "
-                f"{len(self.names)}."
-            )
+        for name in ("scale", "usual"):
+            if (given := getattr(self, name)) is not None:
+                object.__setattr__(self, name, self._checked_scale(name, given))
         for name in ("lower", "upper"):
             object.__setattr__(self, name, _plain(f"{name} of Features", getattr(self, name)))
         for name in ("immutable", "only_increase", "only_decrease", "integer"):
@@ -135,6 +131,18 @@ class Features:
             size = len(self.names if self.layout is None else self.layout.labels)
             self.limits(size)  # so that contradictions are found where they are written
 
+    def _checked_scale(self, name: str, given: Any) -> tuple[float, ...]:
+        """A scale for each feature; InputError if it cannot be that."""
+        plain = _plain(f"{name} of Features", given)
+        if not isinstance(plain, tuple):
+            raise InputError(f"{name} of Features needs one number a feature, got {plain!r}.")
+        check_scale(torch.tensor(plain, dtype=torch.float64))
+        if self.names is not None and len(self.names) != len(plain):
+            raise InputError(
+                f"Features needs as many scales as names, got {len(plain)} and {len(self.names)}."
+            )
+        return plain
+
     def check(self, size: int) -> None:
         """Raise InputError unless all this fits contexts of `size` features."""
         layout = self.layout
@@ -144,7 +152,7 @@ class Features:
                 f"1 for each value of a category, and {len(self.names or ())} columns in all. Pass "
                 "a DataFrame with these columns."
             )
-        for what, given in (("names", self.names), ("scales", self.scale)):
+        for what, given in (("names", self.names), ("scales", self.unit)):
             if layout is None and given is not None and len(given) != size:
                 raise InputError(
                     f"The contexts have {size} features, but Features has {len(given)} {what}."
@@ -165,10 +173,15 @@ class Features:
 
     @property
     def scales(self) -> tuple[float, ...] | None:
-        """A scale for each entry of a context: those of a category's values are its own."""
-        if self.scale is None:
-            return None
-        return tuple(self.scale) if self.layout is None else self.layout.spread(tuple(self.scale))
+        """The unit of each entry of a context: those of a category's values are its own."""
+        unit = self.unit
+        return unit if unit is None or self.layout is None else self.layout.spread(unit)
+
+    @property
+    def unit(self) -> tuple[float, ...] | None:
+        """In what changes of each feature count: its scale, else its usual change, if known."""
+        unit = self.usual if self.scale is None else self.scale
+        return None if unit is None else tuple(unit)
 
     def within(self, size: int, lower: Mapping[str, float], upper: Mapping[str, float]) -> Features:
         """The same features within further bounds, given for some of `labels(size)`."""
@@ -285,15 +298,3 @@ def _listed(what: str, which: Any) -> tuple[Any, ...]:
 
 def _which(which: Any) -> Any:
     return which.item() if isinstance(which, (np.generic, Tensor)) else which
-
-
-def check_scale(scale: Tensor) -> None:
-    """Raise InputError unless every scale is finite and > 0."""
-    bad = ~(scale.isfinite() & (scale > 0))
-    if bad.any():
-        first = int(bad.reshape(-1).nonzero()[0])
-        value = scale.reshape(-1)[first]
-        raise InputError(
-            f"Scales need to be finite and > 0, got {value:g} for feature {first}. A feature that "
-            "never varies can have scale 1."
-        )

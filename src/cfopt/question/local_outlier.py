@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 
@@ -30,8 +31,8 @@ class LocalOutlier(Plausibility):
         LOF(x)      = mean of density(o) * mean of reach(x, o), over the k neighbours o of x
 
     About 1 among known contexts, larger where these are sparser than around their own neighbours
-    (Breunig et al., 2000). Distances are Euclidean, in standard deviations of the known contexts,
-    which `explain(reference=...)` gives.
+    (Breunig et al., 2000). The known contexts are those of `explain(reference=...)`; distances are
+    Euclidean, in units of the features' scales, which are learned from them where none are given.
 
     Arguments:
         percentile: the percentile of the factors of known contexts that answers may not exceed.
@@ -49,8 +50,13 @@ class LocalOutlier(Plausibility):
         if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
             raise InputError(f"LocalOutlier needs a whole number >= 1 of neighbours, got {count}.")
 
-    def among(self, known: Tensor) -> Surroundings:
-        """What the known contexts say, `(N, ...)`; those with NaN are left out."""
+    def among(self, known: Tensor, scales: Sequence[float] | None) -> Surroundings:
+        """What the known contexts say; those with NaN are left out.
+
+        Arguments:
+            known: the contexts, `(N, ...)`.
+            scales: a scale for each of their entries; None where all count as they are.
+        """
         flat = known.detach().flatten(1).to("cpu", torch.float64)
         flat = flat[flat.isfinite().all(1)]
         if len(flat) < 3:
@@ -58,7 +64,7 @@ class LocalOutlier(Plausibility):
                 f"LocalOutlier needs at least 3 known contexts that are finite, got {len(flat)}. "
                 "Pass the training data: explain(reference=...)."
             )
-        return Surroundings(flat, self)
+        return Surroundings(flat, scales, self)
 
 
 class Surroundings:
@@ -66,6 +72,7 @@ class Surroundings:
 
     Arguments:
         known: the contexts, `(N, p)` in float64.
+        scales: a scale for each entry; None where all count as they are.
         asked: how many neighbours count, and which contexts are outliers.
 
     Attributes:
@@ -73,10 +80,9 @@ class Surroundings:
         limit: the largest factor that an answer may have.
     """
 
-    def __init__(self, known: Tensor, asked: LocalOutlier) -> None:
+    def __init__(self, known: Tensor, scales: Sequence[float] | None, asked: LocalOutlier) -> None:
         self.asked = asked
-        deviation = known.std(0, correction=0)
-        self._unit = torch.where(deviation > 0, deviation, 1.0)
+        self._unit = torch.ones_like(known[0]) if scales is None else known.new_tensor(scales)
         self._known = known / self._unit
         count = min(asked.neighbours, len(known) - 1)
         away, which = self._nearest(self._known, count, own=True)
@@ -91,7 +97,7 @@ class Surroundings:
         """The distances to the nearest known contexts, and their numbers: `(B, p)` to `(B, k)`.
 
         Arguments:
-            points: in deviations.
+            points: in units of the scales.
             count: k.
             own: whether the points are the known contexts themselves.
         """

@@ -32,10 +32,15 @@ class Prices:
             raise InputError(f"Prices needs Features, got {self.features!r:.80}.")
 
     def entries(self, problem: Problem) -> Features:
-        """The entries of the costs; without names, with those that the problem has for them."""
-        names = problem.cost_names
+        """The entries of the costs, all in the unit of the objective where no scales are given.
+
+        Without names, with those that the problem has for them.
+        """
+        features, names = self.features, problem.cost_names
+        if features.scale is None:
+            features = replace(features, scale=[1.0] * problem.num_costs)
         if names is None and problem.num_costs == problem.num_columns:
             names = tuple(problem.cached_scene.names)
-        if self.features.names is not None or names is None or len(set(names)) < len(names):
-            return self.features
-        return replace(self.features, names=names)
+        if features.names is not None or names is None or len(set(names)) < len(names):
+            return features
+        return replace(features, names=names)

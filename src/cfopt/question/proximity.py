@@ -14,7 +14,7 @@ from torch import Tensor
 from cfopt import registry
 from cfopt._typing import Array
 from cfopt.errors import InputError
-from cfopt.question.features import check_scale
+from cfopt.question.scales import check_scale
 
 #: A change that is as good as none.
 _SMALL = 1e-3
@@ -68,6 +68,10 @@ class Proximity(ABC):
     def evaluate(self, x: Tensor, origin: Tensor) -> tuple[Tensor, Tensor]:
         """The distance of each row, `(B,)`, and its gradient with respect to x, `(B, ...)`."""
 
+    def length(self, value: Tensor) -> Tensor:
+        """The distance at which the proximity takes a value, a norm where it has one: `(B,)`."""
+        return value
+
     @property
     def measure(self) -> Proximity:
         """What is applied to contexts, or to codes."""
@@ -114,6 +118,10 @@ class L2(Proximity):
         """`|c|^2` alone."""
         return self._change(x, origin).square().flatten(1).sum(1)
 
+    def length(self, value: Tensor) -> Tensor:
+        """`|c|`."""
+        return value.sqrt()
+
     def curvature(self, x: Tensor, origin: Tensor) -> Tensor:
         """`2 / scale^2`."""
         return self._unscaled(self._unscaled(torch.full_like(x, 2.0)))
@@ -153,6 +161,9 @@ class Latent(Proximity):
 
     def evaluate(self, x: Tensor, origin: Tensor) -> tuple[Tensor, Tensor]:
         return self.of.evaluate(x, origin)
+
+    def length(self, value: Tensor) -> Tensor:
+        return self.of.length(value)
 
 
 @registry.proximities.register

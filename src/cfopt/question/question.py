@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import torch
+from torch import Tensor
+
 from cfopt._batch import ROWS, Batch
 from cfopt.question.criterion import Criterion
 from cfopt.question.features import Features
 from cfopt.question.plausibility import Plausibility
 from cfopt.question.prices import Prices
-from cfopt.question.proximity import Proximity
+from cfopt.question.proximity import L2, Latent, Proximity
 from cfopt.question.robustness import Robustness
 
 if TYPE_CHECKING:  # both stand on criteria
@@ -58,3 +61,15 @@ class Question(Batch):
         robust = None if self.robust is None else self.robust.described()
         own: dict[str, Any] = {"criterion": criterion, "features": features, "robust": robust}
         return replace(self, **own, generative=None, reference=None)
+
+    def near(self, contexts: Tensor) -> Proximity:
+        """The proximity between contexts of some shape, `(B, ...)`, in its units.
+
+        Its own scales, or else the features'; codes have none.
+        """
+        proximity = L2() if self.proximity is None else self.proximity
+        scale = self.features.scales
+        if scale is not None and proximity.scale is None and not isinstance(proximity, Latent):
+            shaped = torch.tensor(scale, dtype=torch.float64).reshape(contexts.shape[1:])
+            proximity = replace(proximity, scale=shaped)
+        return proximity if isinstance(proximity, Latent) else proximity.bind(contexts)

@@ -110,7 +110,7 @@ def feature_moves(e: Explanation) -> list[list[Move]]:
     numbers = table["row"].astype(int) if "row" in table else [0] * len(table)
     columns = (table[name].tolist() for name in ("feature", "before", "after", "change"))
     names = e.features.names or e.features.labels(e.x0[0].numel())
-    scale = dict(zip(names, e.features.scale or [1.0] * len(names), strict=True))
+    scale = dict(zip(names, e.features.unit or [1.0] * len(names), strict=True))
     for row, name, before, after, change in zip(numbers, *columns, strict=True):
         if math.isnan(change):  # in words; one of the 0 or 1 that stand for them rose by 1
             moves[row].append((str(name), str(before), str(after), 1.0, scale[name]))
@@ -125,7 +125,7 @@ def changes_of(one: Explanation, moves: list[Move]) -> Changes:
         return Changes("What changed", "")
     if has_images(one):
         return _image_changes(one)
-    scaled = one.features.scale is not None and len(moves) > 1
+    scaled = set(one.features.unit or [1.0]) != {1.0} and len(moves) > 1
     title = "What changed, the largest in units of its scale first" if scaled else "What changed"
     moves = real_moves(moves)
     return _table(title, "" if moves else "Nothing changed.", moves)

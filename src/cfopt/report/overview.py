@@ -16,7 +16,7 @@ from cfopt.report.sentences import MEANING, PLAIN
 from cfopt.report.tally import Tally
 from cfopt.report.trends import land_trend, trend
 from cfopt.result.explanation import Explanation
-from cfopt.result.nearness import measured
+from cfopt.result.nearness import compared, measured
 from cfopt.result.status import Status
 from cfopt.result.wording import terms
 
@@ -64,6 +64,7 @@ class Overview:
     shares: Markup
     distances: Markup | None
     measured: str
+    compared: str
 
 
 def overview(e: Explanation, seconds: float, tally: Tally | None = None) -> Overview:
@@ -83,16 +84,17 @@ def overview(e: Explanation, seconds: float, tally: Tally | None = None) -> Over
         for status in Status
         if tally.status[status]
     )
-    distances, measure = tally.distances.values, measured(e)
+    distances, proved_by = tally.distances.values, compared(e)
     return Overview(
         asked=_asked(e),
         lede=_lede(tally),
         trend=said,
         counts=counts,
-        facts=tuple(_facts(tally, seconds, measure)),
+        facts=tuple(_facts(tally, seconds, proved_by)),
         shares=_shares(counts, tally.rows),
         distances=_histogram(distances),
-        measured=measure,
+        measured=measured(e),
+        compared=proved_by,
     )
 
 

@@ -17,7 +17,7 @@ from cfopt.problems.sense import Sense
 from cfopt.question import RowFacts
 from cfopt.report.numbers import percent_up
 from cfopt.result.explanation import Explanation
-from cfopt.result.nearness import distance_of, measured
+from cfopt.result.nearness import compared, length_of, units_of
 from cfopt.result.status import Status
 from cfopt.result.wording import rounded_down
 
@@ -123,7 +123,7 @@ def proof(e: Explanation, measure: str | None = None) -> list[str]:
 
     Arguments:
         e: one row.
-        measure: how nearness was measured, as `measured` says it of all rows together.
+        measure: how proofs measure, as `compared` says it of all rows together.
     """
     status = e.status[0]
     if status is Status.REJECTED or status is Status.ALREADY_VALID:
@@ -132,7 +132,7 @@ def proof(e: Explanation, measure: str | None = None) -> list[str]:
         remedy = e.remedy[0] if e.remedy else None
         return [*_clash(e), *([] if remedy is None else [f"{remedy.words}."])]
     return [
-        *_nearness(e, measured(e) if measure is None else measure),
+        *_nearness(e, compared(e) if measure is None else measure),
         *filter(None, [e.criterion.edge(facts(e))]),
     ]
 
@@ -172,7 +172,7 @@ def _nearness(e: Explanation, measure: str) -> list[str]:
             f"No nearer context would do{so}: {by_that}this is the closest possible explanation."
         ]
     if math.isfinite(bound) and bound > 0:
-        bound, loss = distance_of(e, bound), distance_of(e, loss)
+        bound, loss = length_of(e, bound), length_of(e, loss)
         least, how = rounded_down(bound, 4), f", measured {measure}" if measure else ""
         if status.is_found:
             return [
@@ -202,8 +202,8 @@ def _clash(e: Explanation) -> list[str]:
         parts.append("No limit on the context is involved.")
     if math.isfinite(clash.radius):
         radius = rounded_down(clash.radius, 1)
-        units = " of the features' scales" if e.features.scale is not None else ""
-        parts.append(f"This is proved for every context within {radius} units{units} of this one.")
+        units = units_of(e).removeprefix("in ") or "units"
+        parts.append(f"This is proved for every context within {radius} {units} of this one.")
     return parts
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cfopt.drawing.panel import has_images, host
 from cfopt.report.plausible import ratings
 from cfopt.result.explanation import Explanation
+from cfopt.result.nearness import measured
 from cfopt.result.status import Status
 
 #: Numbers, row numbers or truth values.
@@ -102,6 +103,8 @@ class Tally:
         self.status: Counter[Status] = Counter()
         self.answered = self.found = self.closest = self.ties = self.rated = self.usual = 0
         self.distances = Sample(_KEPT)
+        #: How distances are measured.
+        self.measured = ""
         self.nearest, self.farthest = np.inf, -np.inf
         self.names: tuple[str, ...] = ()
         self.scale: Array = np.zeros(0)
@@ -132,6 +135,7 @@ class Tally:
         self.ties += int((host(e.tie).astype(bool) & found).sum())
         distance = host(e.distance)[found]
         if len(distance):
+            self.measured = measured(e)
             self.distances.add(rows[found], distance)
             self.nearest = min(self.nearest, float(distance.min()))
             self.farthest = max(self.farthest, float(distance.max()))

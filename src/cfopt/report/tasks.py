@@ -21,7 +21,7 @@ from cfopt.report.promises import promises
 from cfopt.report.ways import Way, options
 from cfopt.report.ways import prices as prices_of
 from cfopt.result.explanation import Explanation
-from cfopt.result.nearness import measured
+from cfopt.result.nearness import compared
 from cfopt.result.status import Status
 
 
@@ -89,7 +89,7 @@ def task_views(
         shown: the pictures of every row.
         numbers: the numbers by which rows are known; from 0 by default.
     """
-    moves, measure = feature_moves(e), measured(e)
+    moves, measure = feature_moves(e), compared(e)
     known = range(len(e)) if numbers is None else numbers
     labels = [e.label(row) for row in range(len(e))]
     rows = zip(alone(e), known, labels, shown, moves, strict=True)

@@ -12,7 +12,7 @@ from cfopt.report import sentences
 from cfopt.report.changes import Change, Changes, changes_of, feature_moves
 from cfopt.report.promises import room
 from cfopt.result.explanation import Explanation
-from cfopt.result.nearness import measured
+from cfopt.result.nearness import compared
 from cfopt.result.wording import ANOTHER_PLAN
 
 _Words: TypeAlias = Callable[[Explanation, Changes], str]
@@ -71,7 +71,7 @@ def _way(one: Explanation, name: str, words: _Words) -> Way:
     changes = changes_of(one, moves)
     answered = one.status[0].is_answer
     said = words(one, changes) if answered and changes.rows else sentences.verdict(one)
-    proof = tuple(sentences.proof(one, measured(one)))
+    proof = tuple(sentences.proof(one, compared(one)))
     return Way(name, said, float(one.distance[0]) if answered else None, changes, proof)
 
 

@@ -142,8 +142,9 @@ def lines(tally: Tally) -> list[str]:
     said = [f"{tally.rows:,} contexts: {ended}."]
     if tally.found:
         middle = np.median(tally.distances.values)
+        how = f", measured {tally.measured}" if tally.measured else ""
         said.append(
-            f"Distance of what was found: median {middle:.3g}, largest {tally.farthest:.3g}; "
+            f"Distance of what was found{how}: median {middle:.3g}, largest {tally.farthest:.3g}; "
             f"{tally.ties:,} ties, {tally.closest:,} proved to be the closest possible."
         )
     seen = whole(tally)

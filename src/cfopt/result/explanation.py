@@ -24,6 +24,7 @@ from cfopt.problems.sense import Sense
 from cfopt.question import Criterion, Question
 from cfopt.question.features import Features
 from cfopt.question.plausibility import KAPPA, in_thick_sphere
+from cfopt.question.proximity import Latent
 from cfopt.result.radii import Radii
 from cfopt.result.remedy import Remedy
 from cfopt.result.status import Status
@@ -189,9 +190,21 @@ class Explanation(Batch):
 
     @property
     def distance(self) -> Tensor:
-        """The Euclidean distance of each row, `(B,)`; NaN for rejected rows."""
-        distance = (self.x - self.x0).flatten(1).norm(dim=1)
-        return torch.where(self.loss.isnan(), torch.nan, distance)
+        """How far each x is from x0, `(B,)`: the change's norm, in units; NaN for rejected rows.
+
+        The norm is the proximity's: `L2` the Euclidean one, `L1` the sum, `LInf` the largest
+        change; with `Latent`, that of the codes' change. The units are the proximity's own scales,
+        else those of the features: given, or learned from `reference`; else the features' own.
+        """
+        near, (before, after) = self.asked.near(self.x), self.ends
+        return torch.where(self.loss.isnan(), torch.nan, near.length(near(after, before)))
+
+    @property
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """What distances are between: x0 and x, or with `Latent` their codes, `(B, ...)` each."""
+        if isinstance(self.asked.proximity, Latent):
+            return self._codes().z0, self._codes().z
+        return self.x0, self.x
 
     @property
     def radius(self) -> Tensor:

@@ -6,10 +6,12 @@ import math
 from dataclasses import dataclass
 
 import pandas as pd
+import torch
 from torch import Tensor
 
 from cfopt.names import counted, join_words
 from cfopt.result.explanation import Explanation, is_optimal
+from cfopt.result.nearness import measure_said
 
 #: How many changes a summary lists.
 _SHOWN = 6
@@ -24,9 +26,9 @@ class GroupExplanation:
             holds, its status is valid.
         change: the change of each entry of a context, `(p,)`; 0 where none was found.
         needed: the number of rows in which the criterion had to hold.
-        loss: what the change costs, in the units of the proximity; NaN where none was found.
-        bound: what every change that is enough was proved to cost; inf if there is none, NaN where
-            nothing was proved.
+        loss: what was minimised, the proximity of the change; NaN where none was found.
+        bound: the loss that every change that is enough was proved to have at least; inf if there
+            is none, NaN where nothing was proved.
         message: how it ended, in words.
     """
 
@@ -46,6 +48,12 @@ class GroupExplanation:
     def valid(self) -> bool:
         """Whether that is verified in as many rows as were needed."""
         return not math.isnan(self.loss) and int(self.holds.sum()) >= self.needed
+
+    @property
+    def distance(self) -> float:
+        """How far the change goes, measured as every row's `distance`; NaN where none was found."""
+        near = self.explanation.asked.near(self.explanation.x)
+        return float(near.length(torch.tensor(self.loss, dtype=torch.float64)))
 
     @property
     def optimal(self) -> bool:
@@ -85,5 +93,6 @@ class GroupExplanation:
         more = len(table) - len(moves)
         moves += [f"{more} smaller ones"] if more else []
         lines.append(f"  {join_words(moves)}" if moves else "  nothing")
-        lines.append(f"After it, the criterion holds in {held} of {rows}.")
-        return "\n".join(lines)
+        after = f"After it, the criterion holds in {held} of {rows}."
+        lines.append(f"{after} Distance {self.distance:.3g}.")
+        return "\n".join([*lines, *measure_said(self.explanation)])

@@ -12,6 +12,7 @@ from cfopt.pipeline import Pipeline
 from cfopt.pipeline import relative_regret as relative_regret
 from cfopt.pipeline.eval_mode import eval_mode
 from cfopt.question.plausibility import mean_norm
+from cfopt.question.proximity import L2
 from cfopt.result.explanation import Explanation
 from cfopt.result.measures import Stopwatch as Stopwatch
 from cfopt.result.measures import evaluate as evaluate
@@ -32,12 +33,12 @@ def validity(explanation: Explanation) -> float:
 
 
 def proximity_l2(explanation: Explanation) -> Tensor:
-    """The Euclidean distance of each row, `(B,)`."""
-    return explanation.distance
+    """The Euclidean norm of each row's change, every feature in its own unit, `(B,)`."""
+    return L2().length(L2()(explanation.x, explanation.x0))
 
 
 def proximity_l1(explanation: Explanation) -> Tensor:
-    """The sum of absolute changes of each row, `(B,)`."""
+    """The sum of each row's absolute changes, every feature in its own unit, `(B,)`."""
     return (explanation.x - explanation.x0).flatten(1).abs().sum(1)
 
 

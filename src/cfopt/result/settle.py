@@ -102,7 +102,9 @@ def _settle(outcomes: RowOutcomes, task: Task, rows: Tensor, points: Points, unp
     proof = recheck(task, points.certificates).without(verdict.valid)
     loss = task.space.loss(points.x)
     optimal = is_optimal(loss, proof.bound.to(loss)).tolist()
-    losses, bounds = loss.tolist(), proof.bound.tolist()
+    latent = task.space.latent
+    penalised = latent is not None and latent.plausibility is not None
+    near = None if penalised else task.space.proximity
     level = ties(task, verdict)
     valid, tie, steps = verdict.valid.tolist(), level.tolist(), points.steps.tolist()
     violation, unbeaten = verdict.violation.tolist(), verdict.unbeaten.tolist()
@@ -117,7 +119,7 @@ def _settle(outcomes: RowOutcomes, task: Task, rows: Tensor, points: Points, unp
             what = rules.criterion.answer(tie[i], unbeaten[i])
             what += resolved(rules.problem, rules.criterion, verdict.wanted, i)
             what += verdict.assured[i] if verdict.assured else ""
-            how_near = nearness(losses[i], bounds[i], optimal[i]) or unproved
+            how_near = nearness(loss[i], proof.bound[i], optimal[i], near) or unproved
             status = Status.SAMPLED if verdict.is_sampled(i) else Status.VALID
             outcomes.settle(row, status, what + how_near + moved[i])
             continue

@@ -7,6 +7,7 @@ from collections import Counter
 from cfopt.names import counted, join_words
 from cfopt.result.explanation import Explanation
 from cfopt.result.measures.realism import pixels_moved
+from cfopt.result.nearness import measure_said
 from cfopt.result.status import Status
 from cfopt.result.wording import moved_words, price_words, question, radius_words, terms
 
@@ -33,7 +34,8 @@ def _of_row(e: Explanation) -> list[str]:
         taken = counted(int(e.steps[0]), "step")
         lines.append(f"Distance {e.distance[0]:.3g}, in {taken}.")
     lines += _changes(e)
-    return [*lines, *(line for k in range(1, _options(e)) for line in _of_option(e, k))]
+    lines += [line for k in range(1, _options(e)) for line in _of_option(e, k)]
+    return lines + (measure_said(e) if e.steps[0] > 0 else [])
 
 
 def _changes(e: Explanation) -> list[str]:
@@ -92,6 +94,7 @@ def _of_batch(e: Explanation) -> list[str]:
             f"{counted(int(e.tie[found].sum()), 'tie')}, "
             f"{int(e.optimal[found].sum())} proved to be the closest possible."
         )
+        lines += measure_said(e)
     if e.options is not None:
         several = [len(one) for one in e.options if one.answered[0]]
         lines.append(f"{sum(several)} options for {counted(len(several), 'answered context')}.")

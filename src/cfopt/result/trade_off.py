@@ -11,7 +11,7 @@ import pandas as pd
 from cfopt.errors import InputError
 from cfopt.names import join_words
 from cfopt.result.explanation import Explanation
-from cfopt.result.nearness import distance_of
+from cfopt.result.nearness import measure_said
 from cfopt.result.status import Status
 from cfopt.result.wording import moved_words, question
 
@@ -63,11 +63,8 @@ class TradeOff:
         )
 
     def distances(self, row: int) -> list[float | None]:
-        """How near the answers of a context are, as it was measured; None where there is none."""
-        return [
-            distance_of(one, float(one.loss[0])) if one.answered[0] else None
-            for one in self.answers[row]
-        ]
+        """How near the answers of a context are; None where there is none."""
+        return [float(one.distance[0]) if one.answered[0] else None for one in self.answers[row]]
 
     def to_dataframe(self) -> pd.DataFrame:
         """One line for each context and number of changes."""
@@ -135,7 +132,7 @@ class TradeOff:
             proved = bool(self.unrestricted.optimal[row])
             words = "do not bring it nearer" if proved else "were not found to bring it nearer"
             lines.append(f"More changes {words}.")
-        return lines
+        return lines + (measure_said(self.unrestricted) if answers else [])
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """The distance against the number of changes, for a single context."""

@@ -16,6 +16,7 @@ from cfopt.names import counted, join_words
 from cfopt.problems.base import Problem
 from cfopt.problems.sense import Sense
 from cfopt.question import Contrastive, Criterion, Question
+from cfopt.question.proximity import Proximity
 
 #: What is added where reconstruction, before any search, changes the decision.
 BY_THE_MODEL = (
@@ -85,13 +86,22 @@ def radius_words(radius: float, kind: str) -> str:
     return f"It holds in every context within {up_to}{least} of this one."
 
 
-def nearness(loss: float, bound: float, optimal: bool) -> str:
-    """What is proved about how near an explanation can be, to follow an answer; "" if nothing."""
+def nearness(loss: Tensor, bound: Tensor, optimal: bool, near: Proximity | None) -> str:
+    """What is proved about how near an explanation can be, to follow an answer; "" if nothing.
+
+    Arguments:
+        loss, bound: what was minimised, and the least that it can be.
+        optimal: whether they are the same.
+        near: the proximity, if nothing else was minimised.
+    """
     if optimal:
         return ", and no nearer context would do"
-    if bound > 0:
+    if not bound > 0:
+        return ""
+    if near is None:
         return f" (loss {loss:.4g}; none can have less than {bound:.4g})"
-    return ""
+    least = rounded_down(float(near.length(bound)), 4)
+    return f" (distance {near.length(loss):.4g}; none can be nearer than {least})"
 
 
 def impossible(

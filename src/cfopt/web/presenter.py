@@ -24,6 +24,7 @@ from cfopt.problems.scene import Scene
 from cfopt.report.pictures import Gallery, galleries
 from cfopt.report.tasks import task_views
 from cfopt.result.explanation import Explanation
+from cfopt.result.nearness import measured
 from cfopt.web.served import ServedPipeline
 from cfopt.web.views import plain
 
@@ -100,6 +101,7 @@ def explained(served: ServedPipeline, e: Explanation) -> dict[str, Any]:
         "redrawn": _redrawn(served, e),
         "valid": bool(e.valid[0]),
         "message": e.message[0],
+        "measured": measured(e),
         "tie": bool(e.tie[0]),
         "solves": int(e.solves[0]),
         "captions": [picture.caption for picture in gallery.pictures],

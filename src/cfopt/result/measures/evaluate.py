@@ -96,6 +96,7 @@ def evaluate_rows(
     for status in Status:
         put("outcome", str(status), [one is status for one in e.status], everyone)
     if len(rows):
+        put("distance", "as asked", e.distance[rows].double().cpu().numpy())
         for name, values in closeness.distances(e, units).items():
             put("distance", name, values[rows.numpy()])
         put("sparsity", "changed features", closeness.changed(e)[rows.numpy()].sum(axis=1))

@@ -183,9 +183,9 @@ function changeTable(title, rows, since = "before") {
   return el("table", { class: "changes" }, caption, el("thead", {}, el("tr", {}, heads)), el("tbody", {}, lines));
 }
 
-/** What is measured of an answer: name, what it means, and its value. */
+/** What is measured of an answer: name, what it means, its value, and perhaps how it is measured. */
 const MEASURES = [
-  ["Distance", "how far the answer is from the context", (r) => number(r.distance, 3)],
+  ["Distance", "how far the answer is from the context", (r) => number(r.distance, 3), (r) => r.measured],
   ["Regret before", "how much worse than the best the alternative is", (r) => percent(r.regret_before)],
   ["Regret after", "the same in the answer", (r) => (hopeless(r) ? "" : percent(r.regret_after))],
   ["Plausible", "how usual it is", (r) => r.rating ?? ""],
@@ -194,7 +194,10 @@ const MEASURES = [
 ];
 
 function facts(result) {
-  const rows = MEASURES.map(([name, meaning, of]) => [name, meaning, of(result)]).filter(([, , value]) => value);
+  const rows = MEASURES.map(([name, meaning, of, by]) => {
+    const how = by?.(result);
+    return [name, how ? `${meaning}, measured ${how}` : meaning, of(result)];
+  }).filter(([, , value]) => value);
   return el(
     "dl",
     { class: "facts" },

@@ -30,7 +30,7 @@ def questions(grid: cfopt.Pipeline) -> list[cfopt.Criterion]:
 
 @pytest.fixture
 def e(grid: cfopt.Pipeline) -> cfopt.Explanation:
-    """Rows of every status."""
+    """Rows of every status that answers without robustness can have."""
     x0 = normal(8, 4)[:6].clone()
     wanted = another(grid, x0)
     wanted[1] = grid.decide(x0)[1]
@@ -39,7 +39,7 @@ def e(grid: cfopt.Pipeline) -> cfopt.Explanation:
     search = cfopt.CuttingPlane(max_rounds=2)
     features = cfopt.Features(lower=-2.5, upper=2.5, immutable=[1])
     e = cfopt.explain(x0, grid, cfopt.Absolute(wanted), search=search, features=features)
-    assert set(e.status) == set(cfopt.Status)
+    assert set(e.status) == set(cfopt.Status) - {cfopt.Status.SAMPLED}
     return e
 
 

@@ -308,7 +308,8 @@ def test_rows_can_be_sorted_and_filtered(mixed: cfopt.Explanation, tmp_path: Pat
     chips = {a["data-status"] for tag, a in page.elements if tag == "button" and "data-status" in a}
     assert chips == {task["data-status"] for task in page.tasks()}
     distances = [task["data-distance"] for task in page.tasks()]
-    assert distances[3] == distances[4] == ""  # proved impossible, rejected
+    nowhere = [one in (Status.PROVED_INFEASIBLE, Status.REJECTED) for one in mixed.status]
+    assert [distance == "" for distance in distances] == nowhere
     assert float(distances[0] or 0) == pytest.approx(float(mixed.distance[0]))
     labelled = [a for tag, a in page.elements if tag == "svg" and a.get("role") == "img"]
     assert all(a["aria-label"] for a in labelled)
@@ -320,7 +321,7 @@ def test_a_thousand_tasks_are_small_and_pictures_are_thinned_when_room_is_short(
 ) -> None:
     many = cfopt.Explanation.concat([mixed] * 200)
     html = _report(many, tmp_path)
-    assert len(_Page(html).tasks()) == 1000
+    assert len(_Page(html).tasks()) == len(many) >= 1000
     assert len(html) < 7_000_000
     assert "full picture" not in html
     few = galleries(many[:200], room=100_000)

@@ -134,7 +134,7 @@ def test_features_that_cannot_change_leave_nothing_to_search() -> None:
     wanted = 1 - pipeline.decide(np.zeros((1, 2)))
     features = cfopt.Features(immutable=[0, 1])
     e = cfopt.explain(np.zeros((1, 2)), pipeline, cfopt.Absolute(wanted), features=features)
-    assert e.status == ("best effort",)
+    assert e.status == ("proved infeasible",)
     assert e.x.tolist() == [[0.0, 0.0]]
 
 

@@ -120,9 +120,7 @@ def main() -> None:
         if isinstance(found, str):
             console.print(f"{group} does not run with both trees: {found}")
         elif not found:
-            console.print(
-                f"{group} asks nothing in its own process, so there is nothing to compare."
-            )
+            console.print(f"{group} never calls cfopt.explain in its own process.")
         else:
             console.print(table_of(f"{group}: {given.commit[:8]} and now", found))
 

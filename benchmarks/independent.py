@@ -122,14 +122,14 @@ def shortest_by_duality(pipeline: cfopt.Pipeline, x0: Array, alternative: Array)
 def epsilon_by_brute_force(
     pipeline: cfopt.Pipeline, x0: Array, factual: Array, epsilon: float, nearest: Nearest
 ) -> float:
-    """The least distance over the sign of v, the decision that attains it, and all others.
+    """The least distance over the sign of v and the other decision that attains it.
 
     A decision is looked at only while its own inequality alone is not too far away already.
     """
     listed = pipeline.problem.decisions().numpy()
     options = []
     for sign in (1.0, -1.0):
-        for y in listed:
+        for y in listed[(listed != factual).any(axis=1)]:
             topple = cuts(pipeline, x0, ((1 + sign * epsilon) * y - factual)[None])
             alone = max(0.0, -topple[1][0]) / max(np.linalg.norm(topple[0]), 1e-300)
             options.append((alone, sign, y, topple))

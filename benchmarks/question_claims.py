@@ -223,7 +223,8 @@ def _epsilon_ball(made: _Made) -> _Checked:
         away = [nearest_with_few_rows(-(d @ weight), d @ here) for d in every]
         holds = min(away) >= (_RADIUS * (1 - 1e-5)) ** 2
         best = float(e.loss[row]) if e.status[row].is_valid and holds else np.inf
-        order = made.bounds(row, every[0], _RADIUS).argsort(kind="stable")[:6]
+        order = made.bounds(row, every[0], _RADIUS).argsort(kind="stable")
+        order = order[(made.listed[order] != factual).any(axis=1)][:6]
         for one, other in product(order, repeat=2):
             for share in (1.0,) if one == other else (0.5, 0.8, 0.95):
                 mixed = share * every[0][one] + (1 - share) * every[0][other]

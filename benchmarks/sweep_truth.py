@@ -86,6 +86,8 @@ class Truth:
             rivals = 2 + task.criterion.epsilon
             sign = np.sign(prices @ best)
             direction = (1 + sign * task.criterion.epsilon) * best - self.factual
+            if not prices @ (self.factual - best) > 1e-9 * np.abs(prices).max():
+                return False  # it is as good as ever
         direction = direction + task.margin * np.sign(prices @ pivot) * pivot
         terms = prices * direction
         # A network sums a row alone in another order than in a batch: as much again may be lost.
@@ -155,7 +157,7 @@ class Truth:
             yield np.concatenate([wanted - rivals + s * task.margin * wanted for s in signs])
             return
         more, less = 1 + task.criterion.epsilon, 1 - task.criterion.epsilon
-        for y in listed:
+        for y in listed[np.abs(listed - self.factual).max(axis=1) > 1e-5]:
             # The minimum is reached by some y; a negative multiple of it bounds every y.
             every = y[None] if less >= 0 else listed
             both = np.concatenate([more * y[None], less * every]) - self.factual

@@ -47,7 +47,7 @@ def test_epsilon_holds_exactly_where_the_regret_is_large_enough(
     sign = 1.0 if sense == "min" else -1.0
     values = sign * costs @ listed.T
     best, old = values.min(1).values, sign * (costs * factual).sum(1)
-    expected = best + epsilon * best.abs() <= old
+    expected = (best + epsilon * best.abs() <= old) & (best < old - 1e-12)
     verdict = _verdict(problem, cfopt.Epsilon(epsilon), factual, costs)
     assert torch.equal(verdict.valid, expected)
     assert expected.any()
@@ -71,18 +71,14 @@ def test_relative_and_absolute_hold_where_they_are_defined_to(sense: str) -> Non
     assert 0 < int(absolute.valid.sum()) < 400
 
 
-@pytest.mark.slow
-def test_where_the_best_value_is_zero_any_regret_counts_and_the_row_says_so() -> None:
-    """Two plans worth x and 2 + x: MDMM goes to x = 0, where the first is still optimal."""
+def test_a_plan_that_is_as_good_as_ever_has_no_regret_where_the_best_value_is_zero() -> None:
+    """Two plans worth x and 2 + x: at x = 0 the first is still optimal, and nothing is wrong."""
     problem = Finite([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     pipeline = cfopt.Pipeline(lambda x: torch.cat([1 + x, 0 * x - 1, 2 + x], dim=1), problem)
-    x0 = torch.tensor([[0.5]], dtype=torch.float64)
-    e = cfopt.explain(x0, pipeline, cfopt.Epsilon(0.5), search=cfopt.MDMM(step=0.05))
-    assert e.valid.all()
-    assert torch.equal(e.decision, e.factual)
-    assert e.x.abs().max() < 1e-4
-    assert "the best value is 0" in e.message[0]
-    assert "still attains it" in e.message[0]
+    x0 = torch.tensor([[0.0]], dtype=torch.float64)
+    e = cfopt.explain(x0, pipeline, cfopt.Epsilon(0.5), search=cfopt.MDMM(max_steps=2))
+    assert e.status == ("best effort",)
+    assert e.message[0].endswith("the factual decision is as good as any other")
 
 
 def test_regret_is_zero_or_infinite_where_the_optimum_is_zero() -> None:

@@ -419,13 +419,24 @@ def test_a_missed_margin_is_named_as_such(grid: cfopt.Pipeline) -> None:
     assert "short of holding with a margin of 90%" in e.message[0]
 
 
-def test_an_empty_knapsack_that_nothing_can_topple_says_so() -> None:
+def test_an_empty_knapsack_is_wrong_as_soon_as_an_item_is_worth_something() -> None:
+    problem = cfopt.problems.Knapsack([[1.0, 1.0]], [1.0])
+    same = torch.nn.Linear(2, 2, bias=False).double()
+    same.load_state_dict({"weight": torch.eye(2)})
+    x0 = torch.tensor([[-1.0, -2.0]], dtype=torch.float64)
+    e = cfopt.explain(x0, cfopt.Pipeline(same, problem), cfopt.Epsilon(0.5))
+    assert e.optimal.all()
+    assert torch.equal(e.decision, torch.tensor([[1.0, 0.0]]).double())
+    assert torch.allclose(e.x, torch.tensor([[0.0, -2.0]]).double(), atol=1e-6)
+
+
+def test_a_decision_that_never_costs_anything_is_off_by_its_whole_value_at_the_most() -> None:
     problem = cfopt.problems.Knapsack([[1.0, 1.0]], [1.0])
     pipeline = cfopt.Pipeline(lambda x: 1.0 * x, problem)
     x0 = torch.tensor([[-1.0, -2.0]], dtype=torch.float64)
-    e = cfopt.explain(x0, pipeline, cfopt.Epsilon(0.5), search=SEARCH)
-    assert e.status == ("already valid",)
-    assert "the best value is 0" in e.message[0]
+    e = cfopt.explain(x0, pipeline, cfopt.Epsilon(1.5), search=SEARCH)
+    assert e.status == ("rejected",)
+    assert "Epsilon needs at most 1 here" in e.message[0]
 
 
 def test_a_problem_may_say_its_sense_as_a_word() -> None:

@@ -104,7 +104,7 @@ def test_in_each_option_of_epsilon_another_plan_takes_over_and_none_is_nearer(
         for k in range(4):
             found = {}
             for number, plan in enumerate(listed):
-                if any((plan == one).all() for one in earlier):
+                if any((plan == one).all() for one in (*earlier, factual.numpy())):
                     continue
                 some = [(1 + epsilon) * plan - factual.numpy(), *(plan - one for one in earlier)]
                 rivals = listed if epsilon > 1 else plan[None]

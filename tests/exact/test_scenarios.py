@@ -153,7 +153,9 @@ def nearest_of_all_choices(
         parts = []
         for one in (first, second):
             weight, bias = affine(one)
-            pairs = np.stack(unexplained(one, e.factual[row].numpy(), 0.5), axis=1)  # (D, 2, m)
+            factual = e.factual[row].numpy()
+            pairs = np.stack(unexplained(one, factual, 0.5), axis=1)  # (D, 2, m)
+            pairs = pairs[(pairs[:, 0] != 0.5 * factual).any(axis=1)]  # another than the factual
             parts.append((pairs @ weight, -pairs @ (weight @ x0[row].numpy() + bias)))
         (g, h), (other_g, other_h) = parts
         for i in range(len(g)):
@@ -198,7 +200,7 @@ def test_a_long_chain_of_cases_is_checked_like_a_short_one(pipeline: cfopt.Pipel
 
     def lengthened(proof: ScenarioProof) -> ScenarioProof:
         """The same scenario asked again and again, and nothing proved in the end."""
-        if not isinstance(asked := proof.part, Asked):
+        if not isinstance(asked := proof.part, Asked) or not asked.further:
             return proof
         assert isinstance(asked.before.tree, Leaf)
         own, k = asked.before.tree.multipliers, next(iter(asked.further))

@@ -21,7 +21,7 @@ from cfopt_paper.study import Study
 from cfopt_paper.summary import SEEDS, between_seeds
 from cfopt_paper.table_experiments import TABLES
 from cfopt_paper.table_models import TrainTable, base_model, text_costs, text_data
-from cfopt_paper.table_runs import TableRun, table_tasks
+from cfopt_paper.table_runs import AnyRegret, TableRun, table_tasks
 from cfopt_paper.table_sweeps import PROVED, RATIO, SHARED, beside, seeded
 
 pytest.importorskip("pyepo")
@@ -97,7 +97,7 @@ def test_a_run_is_what_a_direct_call_finds(study: Study) -> None:
     asked = {
         "relative": cfopt.Relative(tasks.wanted),
         "absolute": cfopt.Absolute(tasks.wanted),
-        "epsilon": cfopt.Epsilon(1.0),
+        "epsilon": AnyRegret(1.0),
     }
     searches = {
         "MDMM": cfopt.MDMM(step=0.1, max_steps=150, counting=cfopt.Counting.ALL_STEPS),
@@ -110,6 +110,13 @@ def test_a_run_is_what_a_direct_call_finds(study: Study) -> None:
         squared = (e.x - tasks.x0).square().sum(1)
         squared[~e.valid] = torch.nan
         assert np.allclose(rows["squared distance"], squared, equal_nan=True)
+
+
+def test_the_paper_s_rule_counts_a_plan_that_has_become_free() -> None:
+    prices, choices = [[1.0, 3.0, 4.0]], cfopt.problems.Finite(torch.eye(3))
+    free = cfopt.explain_costs(prices, choices, AnyRegret(0.3))
+    assert torch.allclose(free.x, torch.tensor([[0.0, 3.0, 4.0]]).double(), atol=1e-9)
+    assert cfopt.explain_costs(prices, choices, cfopt.Epsilon(0.3)).loss > free.loss + 0.1
 
 
 def test_the_text_s_stopping_rule_waits_for_longer(study: Study) -> None:

@@ -99,7 +99,8 @@ def _holds(criterion: Any, factual: np.ndarray, decisions: np.ndarray, margin: f
         values = prices @ decisions.T
         best, old = values.min(1), prices @ factual
         if isinstance(criterion, cfopt.Epsilon):
-            return best + criterion.epsilon * np.abs(best) + margin * np.abs(old) <= old + 1e-9
+            off = best + criterion.epsilon * np.abs(best) + margin * np.abs(old) <= old + 1e-9
+            return off & (best < old - 1e-9)
         wanted = criterion.alternative.numpy()[0]
         new = prices @ wanted
         if isinstance(criterion, cfopt.Relative):

@@ -137,7 +137,9 @@ class _Climb:
         rival = rules.rival(prices.detach())
         direction, h, _ = rules.judge(prices.detach(), rival.decisions)
         terms = (prices.detach() * direction).abs().sum(1)
-        excess = torch.where(terms > 0, h / terms, 0.0).to("cpu", torch.float64)
+        excess = torch.where(terms > 0, h / terms, 0.0)
+        level = ~rules.unseats(prices.detach(), rival.decisions)
+        excess = torch.where(level, excess.clamp(min=1.0), excess).to("cpu", torch.float64)
         excess[list(rival.failures)] = torch.inf
         self._keep(x.detach(), excess)
         self.points += 1

@@ -21,6 +21,9 @@ from cfopt.question.quantifier import Quantifier
 
 #: A criterion holds when h exceeds 0 by no more than this fraction of `sum_j |price_j d_j|`.
 TOLERANCE = 1e-6
+#: A decision unseats the factual one only if it wins by this fraction of the largest price, for
+#: each unit in which they differ.
+_LEAD = 1e-9
 
 
 class CriterionValue(NamedTuple):
@@ -113,6 +116,11 @@ class Rules(Batch):
         return max(ROUNDING, 4 * torch.finfo(self.dtype).eps)
 
     @property
+    def lead(self) -> float:
+        """The fraction of the largest price by which a decision must win to unseat another."""
+        return max(_LEAD, torch.finfo(self.dtype).eps)
+
+    @property
     def pivot(self) -> Tensor:
         """The decisions whose values the margin is a fraction of, `(B, m)`."""
         return self.criterion.pivot(self.factual)
@@ -201,14 +209,16 @@ class Rules(Batch):
     ) -> CriterionValue:
         """Whether the criterion holds, `h <= tolerance * sum_j |price_j d_j|`, and by how much.
 
-        Where the prices that count are 0 but for rounding, so is h. Where the rival may fall short
-        of the best decision, the criterion must hold against the best value there may be as well,
-        to within the same fraction of those terms or of the pivot's own, if these are larger.
+        Where the prices that count are 0 but for rounding, so is h. A criterion that unseats the
+        factual decision holds only where the rival has a lead over it. Where the rival may fall
+        short of the best decision, the criterion must hold against the best value there may be
+        as well, to within the same fraction of those terms or of the pivot's own, if these are
+        larger.
         """
         if self.wish is not None:
             return self.at(prices).judge(prices, rival, tolerance, shortfall)
         terms = self.terms(prices, rival)
-        holds = terms.hold(tolerance)
+        holds = terms.hold(tolerance) & self.unseats(prices, rival)
         if shortfall is not None:
             against = [-multiple for multiple in self.criterion.multiples.get(Quantifier.EVERY, ())]
             worst = terms.h + max(against, default=0.0) * shortfall.to(terms.h)
@@ -238,6 +248,15 @@ class Rules(Batch):
         rounding = ROUNDING * self._largest(prices) * difference.abs().sum(1)
         better = terms.sum(1) < -TOLERANCE * terms.abs().sum(1) - rounding - blur
         return better & ~same_decision(left, right) if better.any() else better
+
+    def unseats(self, prices: Tensor, rival: Tensor) -> Tensor:
+        """True if a rival unseats the factual decision, or need not: `(B, m), (B, m) -> (B,)`."""
+        if not self.criterion.unseats:
+            return torch.ones_like(prices[:, 0], dtype=torch.bool)
+        difference = self.factual - rival
+        least = self.lead * self._largest(prices) * difference.abs().sum(1)
+        better = (prices * difference).sum(1) > least
+        return better & ~same_decision(rival, self.factual)
 
     def ties(self, prices: Tensor, optimum: Tensor) -> Tensor:
         """Whether a valid row is valid by equality only: `(B, m), (B, m) -> (B,)`."""

@@ -11,7 +11,7 @@ from cfopt._rows import stacked
 from cfopt._typing import Array, Flags, Indices
 from cfopt.engine.task import Task
 from cfopt.exact.affine_task import AffineTask
-from cfopt.exact.certificate import Certificate, Clash, Cut, cut_directions, groups
+from cfopt.exact.certificate import Certificate, Clash, Cut, groups
 from cfopt.exact.geometry import (
     Cases,
     Choice,
@@ -83,7 +83,7 @@ class CutProof(AffineProof):
         return system.with_leeway(leeway, self._cut(model, row))
 
     def _cut(self, model: AffineTask, row: int) -> HalfSpaces:
-        return model.cut(row, cut_directions(self.cuts, model, row))
+        return model.cuts(row, self.cuts)
 
     def bound(self, model: AffineTask, row: int, some: Array | None = None) -> float:
         """What the multipliers prove of a fresh system.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Self
@@ -15,6 +16,7 @@ from cfopt.engine.rules import TOLERANCE
 from cfopt.engine.task import Task
 from cfopt.engine.variation import OffBy
 from cfopt.exact.affine import AffineMap, is_affine
+from cfopt.exact.certificate import Cut, cut_directions, cut_leads
 from cfopt.exact.decision_table import DOUBT, EPS, NOISE, DecisionTable
 from cfopt.exact.exact_task import NORMS, ExactTask
 from cfopt.exact.geometry import HalfSpaces, Leeway, Norm
@@ -199,6 +201,14 @@ class AffineTask(ExactTask):
         if not self.others:
             return self._cut(row, directions, ease)
         return HalfSpaces.interleaved([one._cut(row, directions, ease) for one in self.models])
+
+    def cuts(
+        self, row: int, cuts: Sequence[Cut], ease: float = 0.0, leads: float = 1.0
+    ) -> HalfSpaces:
+        """The same of cuts, with leads over the factual decision times so much."""
+        found = self.cut(row, cut_directions(cuts, self, row), ease)
+        lead = leads * cut_leads(cuts, self, row).repeat(len(self.models))
+        return found._replace(limits=found.limits - lead)
 
     def _cut(self, row: int | Indices, directions: Array, ease: float | Array) -> HalfSpaces:
         weight, prices = np.abs(directions), self.prices0[row]

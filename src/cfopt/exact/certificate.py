@@ -87,6 +87,17 @@ def cut_directions(cuts: Sequence[Cut], model: ExactTask, row: int) -> Array:
     return directions[0] if len(directions) == 1 else np.concatenate(directions)
 
 
+def cut_leads(cuts: Sequence[Cut], model: ExactTask, row: int) -> Array:
+    """How far below 0 each of `cut_directions` must at least be, `(C,)`."""
+    leads = [
+        np.zeros(len(model.ray_directions(decisions)))
+        if ray
+        else model.lead(row, quantifier, decisions)
+        for ray, quantifier, decisions in groups(cuts)
+    ]
+    return np.concatenate([np.empty(0), *leads])
+
+
 def groups(cuts: Sequence[Cut]) -> Iterator[tuple[bool, Quantifier, Array]]:
     """Cuts of one kind in a row: whether they are rays, their quantifier, and `(K, m)`."""
     for (ray, quantifier), some in groupby(cuts, lambda cut: (cut.ray, cut.quantifier)):

@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+import torch
 
 from cfopt._typing import Array, Indices
 from cfopt.exact.geometry import FAR, Norm, System
@@ -65,18 +66,17 @@ class DecisionTable:
             each = model.weights(row, Quantifier.SOME, self.decisions[some])
             return each[:: len(each) // len(some)]
 
-        passed = self.model.passed_over(row)
+        better = np.concatenate([self.model.passed_over(row), self.model.unseated(row)])
 
         def further(some: Indices) -> Iterator[HalfSpace]:
-            return self._half_spaces(row, (1.0,), -passed, some)
+            return self._half_spaces(row, (1.0,), -better, some)
 
         multiples, ends = self.model.multiples(Quantifier.SOME), self.model.ends(row)
         half_spaces = list(self._half_spaces(row, multiples, ends))
         system = self.model.system(row)
         bounds = self._bounds(row, system, half_spaces, weights)
-        for decision in passed:
-            bounds[(self.decisions == decision).all(axis=1)] = np.inf
-        if len(half_spaces) + len(passed) > 1:
+        bounds[~self.model.may_suffice(row, self.decisions)] = np.inf
+        if len(half_spaces) + len(better) > 1:
             self._sharpen(bounds, row, system, half_spaces, weights, further)
         return bounds
 
@@ -265,6 +265,18 @@ class DecisionTable:
         model = self.model.models[number]
         slopes = multiple * self._spread[number][some] + model.spread(ends)[:, None]
         return model.spreading(slopes)
+
+    def unseats(self, row: int, u: Array) -> bool:
+        """Whether some decision unseats the factual one after a change, under each predictor."""
+        rules = self.model.rules[torch.tensor([row])]
+        if not rules.criterion.unseats:
+            return True
+        x = self.model.contexts([row], u[None]).flatten(1).double().cpu().numpy()
+        change = (x - self.model.origin[[row]]) / self.model.scale
+        each = [one.prices([row], change) for one in self.model.models]
+        best = [self.decisions[(self.decisions @ one[0].numpy()).argmin()] for one in each]
+        pairs = zip(each, best, strict=True)
+        return all(bool(rules.unseats(one, torch.from_numpy(y[None]))) for one, y in pairs)
 
     def most_violated(self, row: int, u: Array, tolerance: float) -> int | None:
         """The decision that breaks what every one must meet the most after a change; or None."""

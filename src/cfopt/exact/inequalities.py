@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 import torch
 
-from cfopt._typing import Array, Indices
+from cfopt._typing import Array, Flags, Indices
 from cfopt.engine.rules import Rules
 from cfopt.question.quantifier import Quantifier
 
@@ -83,13 +83,14 @@ class Inequalities:
         directions = self._multiplied(self.ends(row), quantifier, decisions)
         if quantifier is Quantifier.SOME:
             less = decisions[:, None] - self.passed_over(row)
-            directions = np.concatenate([directions, less], axis=1)
+            lead = decisions[:, None] - self.unseated(row)
+            directions = np.concatenate([directions, less, lead], axis=1)
         return directions.reshape(-1, decisions.shape[1])
 
     def directions_of_each(self, rows: Indices, quantifier: Quantifier, decisions: Array) -> Array:
         """The same of one decision for each of some rows: `(R,), (R, m) -> (R, C, m)`.
 
-        Of decisions that are enough only where no row passes over others.
+        Of decisions that are enough only where no row passes over others, and without their lead.
         """
         assert quantifier is not Quantifier.SOME or not self.rules.passed_over
         return self._multiplied(self.ends_of_each(rows)[:, None], quantifier, decisions)
@@ -105,6 +106,28 @@ class Inequalities:
         """Decisions than which the one that is enough must not be worse, `(K, m)`."""
         given = self.rules.passed_over
         return given[row] if given else np.empty((0, self._factual.shape[1]))
+
+    def unseated(self, row: int) -> Array:
+        """The factual decision if it must be unseated by the one that is enough: `(1 or 0, m)`."""
+        return self._factual[row : row + self.rules.criterion.unseats]
+
+    def lead(self, row: int, quantifier: Quantifier, decisions: Array) -> Array:
+        """How far below 0 each of `directions` must at least be, `(K C,)`: those of the lead."""
+        factual = self.unseated(row)
+        found: Array = np.zeros(
+            (len(decisions), len(self.directions(row, quantifier, decisions[:1])))
+        )
+        if quantifier is Quantifier.SOME and len(factual) and self.rules.size is not None:
+            differing = np.abs(decisions - factual).sum(axis=1)
+            found[:, -1] = self.rules.lead * float(self.rules.size[row]) * differing
+        return found.ravel()
+
+    def may_suffice(self, row: int, decisions: Array) -> Flags:
+        """Which decisions may be the one that is enough: `(D, m) -> (D,)`."""
+        found: Flags = np.ones(len(decisions), dtype=bool)
+        for one in (*self.passed_over(row), *self.unseated(row)):
+            found &= (decisions != one).any(axis=1)
+        return found
 
     def weights(self, row: int, quantifier: Quantifier, decisions: Array) -> Array:
         """By how much of each price an inequality can be about: `(K, m) -> (K C, m)`.
@@ -127,7 +150,8 @@ class Inequalities:
         terms: Array = parts[:, :, None] + np.abs(self.ends(row))
         flat = terms.reshape(len(sizes), -1, sizes.shape[1])
         if quantifier is Quantifier.SOME:
-            flat = np.concatenate([flat, sizes[:, None] + np.abs(self.passed_over(row))], axis=1)
+            others = np.concatenate([self.passed_over(row), self.unseated(row)])
+            flat = np.concatenate([flat, sizes[:, None] + np.abs(others)], axis=1)
         return flat.reshape(-1, sizes.shape[1])
 
     def largest_entry(self, row: int, decisions: Array) -> float:

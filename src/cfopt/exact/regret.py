@@ -32,6 +32,8 @@ from cfopt.trees.arrays import Spreads
 
 #: By what fraction of its terms a bound must exceed 0, so that sums in another order agree.
 _MARGIN = 1e-10
+#: The same where only the factual decision is to be told from a better one, by a small number.
+_LEAST = 1e-13
 
 
 class References(NamedTuple):
@@ -83,7 +85,7 @@ class RegretBounds:
         against = np.tile(against, (len(multiples), 1))
         # What verification grants is a fraction of terms that are linear in decisions >= 0.
         largest = np.abs(multiples).max()
-        self._eased = TOLERANCE * largest * model.sizes
+        self._eased: Array = np.tile(TOLERANCE * largest * model.sizes, (len(against), 1))
         terms = largest * entry + against
         size = terms @ model.sizes
         self._granted: Array = TOLERANCE * against @ model.sizes
@@ -94,6 +96,22 @@ class RegretBounds:
         if (self.least < 0).any():
             self._granted += self._eased @ entry
             self._eased = np.zeros_like(self._eased)
+        if model.rules.wish is None:
+            self._ask_for_lead(model, row, entry)
+
+    def _ask_for_lead(self, model: TreeTask, row: int, entry: Array) -> None:
+        """Add that a decision must unseat the factual one, where two differ by 1 at the least."""
+        rules, factual = model.rules, model.unseated(row)
+        whole = rules.problem.ranks_decisions and rules.problem.integer_columns().all()
+        if not len(factual) or not whole or rules.size is None:
+            return
+        rounding = (_LEAST + SUMS * model.ensemble.precision) * (
+            (entry + np.abs(factual)) @ model.sizes
+        )
+        self._multiples = np.append(self._multiples, 1.0)
+        self._ends = np.concatenate([self._ends, -factual])
+        self._eased = np.concatenate([self._eased, np.zeros_like(factual)])
+        self._granted = np.append(self._granted, rounding - rules.lead * float(rules.size[row]))
 
     @staticmethod
     def refusal(task: Task) -> str:
@@ -128,7 +146,7 @@ class RegretBounds:
         best = np.clip(best, self.least, self.most)
         directions = self._multiples[:, None] * best[:, None] + self._ends
         values = (directions * prices[:, None]).sum(axis=2) - self._granted
-        values -= (best @ self._eased)[:, None]
+        values -= best @ self._eased.T
         which = values.argmax(axis=1) if which is None else which
         rows = np.arange(len(best))
         chosen = directions[rows, which]
@@ -162,7 +180,7 @@ class RegretBounds:
         constant -= self._granted[at.which]
         most = np.abs(spreads.share).max(axis=1)
         constant -= np.where(most > 0, 2 * a[:, 0] * most * at.shortfall, 0.0)
-        eased = slope - self._eased
+        eased = slope - self._eased[at.which]
         # Solvers of problems with prices >= 0 may rely on that.
         raised = np.where((slope >= 0) & (eased < 0), -eased, 0.0)
         constant -= raised @ np.maximum(self.most, 0.0)

@@ -85,7 +85,8 @@ class ScenarioProof(AffineProof):
         table = model.decision_table(self.limit)
         if table is None or len(model.passed_over(row)) or not model.exact_decisions:
             return plain
-        return max(plain, self._bound(Case.whole(Asker(model, row, table.decisions))))
+        candidates = table.decisions[model.may_suffice(row, table.decisions)]
+        return max(plain, self._bound(Case.whole(Asker(model, row, candidates))))
 
     def _bound(self, whole: Case) -> float:
         """The least bound of any case, evaluated anew.

@@ -222,14 +222,24 @@ class _Row:
         return held
 
     def _most(self, decisions: Array, quantifier: Quantifier, reached: NDArray[np.bool_]) -> Array:
-        """The most that the inequalities of a decision can be in each box: `(K, m) -> (K,)`."""
+        """The most that the inequalities of a decision can be in each box: `(K, m) -> (K,)`.
+
+        With all that a decision may need to unseat the factual one.
+        """
         flat = self.model.directions(self.row, quantifier, decisions)
         directions = flat.reshape(len(decisions), -1, flat.shape[1])
         weights = directions @ self.model.per_cost.T
         constant = directions @ self.model.fixed + weights @ self.near.base
         scores = np.matmul(self.near.values, weights.transpose(0, 2, 1))
-        most: Array = (constant + self.near.sums(scores, reached, np.maximum, -np.inf)).max(axis=1)
-        return most
+        most = constant + self.near.sums(scores, reached, np.maximum, -np.inf)
+        if quantifier is Quantifier.SOME:
+            for factual in self.model.unseated(self.row):  # by the last one
+                differing, rules = np.abs(decisions - factual), self.model.rules
+                unit = (rules.lead + 2 * rules.rounding) * self.model.largest[self.row]
+                most[:, -1] += unit * differing.sum(axis=1)
+                most[~differing.any(axis=1)] = np.inf
+        found: Array = most.max(axis=1)
+        return found
 
     @cached_property
     def _rivals(self) -> tuple[Array, Array] | None:

@@ -50,8 +50,8 @@ class TreeProof(Certificate[TreeTask]):
     """A tree of boxes; or one for each decision that could meet the criterion.
 
     Arguments:
-        branches: where some decision is enough, one for each, by its number in the list of
-            decisions; of a wish, one for each plan that grants it; otherwise one, with the number
+        branches: where some decision is enough, one for each that may be, by its number in the list
+            of these; of a wish, one for each plan that grants it; otherwise one, with the number
             -1.
         claim: the least loss of any explanation that they are said to prove.
         limit: the most decisions or plans to list, where they are.
@@ -88,11 +88,12 @@ class TreeProof(Certificate[TreeTask]):
         listed = rules.problem.decisions(self.limit)
         if listed is None:
             return 0.0
+        candidates = listed.numpy()[model.may_suffice(row, listed.numpy())]
         bounds = (
             self._branch_bound(model, row, k, choice, check)
-            for k, choice in enumerate(model.choices(listed.numpy()))
+            for k, choice in enumerate(model.choices(candidates))
         )
-        return min(bounds, default=0.0)
+        return min(bounds, default=np.inf)
 
     def _bound_of_plans(self, model: TreeTask, row: int, wish: Wish, check: Check) -> float:
         """The least bound of any plan that grants a wish."""

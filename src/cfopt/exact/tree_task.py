@@ -212,12 +212,17 @@ class TreeTask(Inequalities):
         # of others it is at most that of the largest.
         signed = TOLERANCE * self._signs * terms
         granted = TOLERANCE * terms @ np.where(self._signs == 0, self.sizes, 0.0)
+        granted += self.rules.rounding * self.largest[row] * terms.sum(axis=1)
         size = terms @ self.sizes
+        # A lead over the factual decision is asked for, not granted: so little that less than
+        # elsewhere may be left to rounding.
+        lead = self.lead(row, quantifier, decisions)
+        asked = lead > 0
+        signed[asked], size[asked], granted[asked] = 0.0, 0.01 * size[asked], -lead[asked]
         if not self.rules.problem.ranks_decisions:
             granted += FEASIBILITY_TOLERANCE * size
         # The library itself may add its leaves in single precision.
         granted += SUMS * self.ensemble.precision * size
-        granted += self.rules.rounding * self.largest[row] * terms.sum(axis=1)
         eased = directions - signed
         weights: Array = eased @ self.per_cost.T
         constant = eased @ self.fixed + weights @ base

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cfopt._rows import stacked
 from cfopt._typing import Array
-from cfopt.engine.rules import Rules
+from cfopt.engine.rules import TOLERANCE, Rules
 from cfopt.engine.task import Task
 from cfopt.exact.assurance import assure
 from cfopt.exact.certificate import Certificate, Clash
@@ -130,6 +130,10 @@ def _judged(task: Task, x: Tensor, costs: Tensor) -> Verdict:
             )
     failures |= unforgiven(task, host, prices, judged.holds)
     failures |= _passed_over(host, prices, solved)
+    if host.criterion.unseats:
+        level = rules.terms(prices, rival.decisions).hold(TOLERANCE) & ~judged.holds
+        for row in level.nonzero().flatten().tolist():
+            failures.setdefault(row, "the factual decision is as good as any other")
     if task.space.domain is not None:
         faults = enumerate(task.space.domain.faults(x))
         failures |= {row: f"the context is not allowed: {fault}" for row, fault in faults if fault}

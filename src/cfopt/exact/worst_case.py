@@ -203,7 +203,11 @@ class _OneModel:
     def _of_some(self, found: _Found, case: _Batch, at: Indices, rival: Solved | None) -> None:
         """What some decision must meet: one for the whole ball, or another for each context."""
         if self._decisions is not None:
-            decisions = self._decisions[(case.prices @ self._decisions.T).argmin(axis=1)]
+            best = [
+                own[(own @ prices).argmin()]
+                for own, prices in zip(map(self._candidates, case.rows), case.prices, strict=True)
+            ]
+            decisions = np.stack(best)
         else:
             assert rival is not None
             decisions = rival.decisions.numpy()[at]
@@ -217,14 +221,21 @@ class _OneModel:
                 least, _ = distance_to_failure(self._model, lone, case.rows[k], case.prices[k])
                 if least >= self._model.off_by.radius:
                     values[0, k] = 0.0
+        rules = case.rules[torch.from_numpy(at)]
+        beaten = rules.unseats(torch.from_numpy(case.prices), torch.from_numpy(decisions))
+        values[0, ~beaten.numpy()] = np.inf
         found.offer(at, decisions, values)
+
+    def _candidates(self, row: int) -> Array:
+        """The decisions that may be the one that is enough, `(D, m)`."""
+        assert self._decisions is not None
+        return self._decisions[self._model.may_suffice(row, self._decisions)]
 
     def _of_mixtures(self, case: _Batch, k: int, single: Array) -> Array:
         """The same of one row if decisions take turns, and that is better: h, size, rounding."""
-        assert self._decisions is not None
         row, prices = case.rows[k], case.prices[k]
         # Other predictors have their own turn, with their own prices.
-        own = SomeDecision.every(self._model, row, self._decisions, predictors=1)
+        own = SomeDecision.every(self._model, row, self._candidates(row), predictors=1)
         turns = [one.worst(prices) for one in own]
         directions = np.stack([*(one.direction for one in turns), *constant(self._model, row)])
         values = case.of_directions(k, directions)

@@ -53,6 +53,9 @@ class Criterion(Words, Batch, ABC):
 
     #: Whether the direction depends on the optimum, so that each step of a search needs a solve.
     needs_optimum: ClassVar[bool] = True
+    #: Whether the factual decision must no longer be among the best: another one must win by more
+    #: than rounding.
+    unseats: ClassVar[bool] = False
     #: Whether the criterion argues for an alternative decision.
     contrasts: ClassVar[bool] = False
     #: The fields that the explorer shows as sliders.

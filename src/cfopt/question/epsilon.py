@@ -12,6 +12,7 @@ from torch import Tensor
 
 from cfopt import registry
 from cfopt.errors import InputError
+from cfopt.problems.base import Problem
 from cfopt.problems.sense import Sense
 from cfopt.question.criterion import Criterion, Slider
 from cfopt.question.quantifier import Quantifier
@@ -21,16 +22,25 @@ from cfopt.question.words import RowFacts
 @registry.criteria.register
 @dataclass(frozen=True)
 class Epsilon(Criterion):
-    """What would make this plan clearly wrong? `v + eps |v| <= <theta, y0>` (Definition 2.3).
+    """What would make this plan clearly wrong? `v + eps |v| <= <theta, y0>` and `v < <theta, y0>`.
 
-    Where v = 0 this holds for any eps, even if the plan is still optimal: the result says so.
+    The regret of Definition 2.3, of a plan y0 that another one beats. Where the best value v is not
+    0 the first inequality implies the second; where it is 0, a plan that attains it has no regret,
+    and any other an infinite one. That another plan costs less must be more than rounding, which
+    closes the set of answers, so that there is a nearest one: with `d = y0 - y*`,
+
+        <theta, d> > 1e-9 max_k |theta_k| sum_j |d_j|
+
+    The largest price is that in the answer or at x0; contexts in float32 need 1.2e-7 of it.
 
     Arguments:
-        epsilon: the relative regret that the factual decision must have, > 0.
+        epsilon: the relative regret that the factual decision must have, > 0. With a small one,
+            such as 1e-9, the question is merely when another plan is better.
     """
 
     epsilon: float
-    formula: ClassVar[str] = "v + eps |v| <= <theta, y0>"
+    formula: ClassVar[str] = "v + eps |v| <= <theta, y0> and v < <theta, y0>"
+    unseats: ClassVar[bool] = True
     sliders: ClassVar[tuple[Slider, ...]] = (Slider("epsilon", "at least", "off the best"),)
 
     def __post_init__(self) -> None:
@@ -58,6 +68,15 @@ class Epsilon(Criterion):
         sign = (prices * optimum).sum(1, keepdim=True).sign()
         return (1 + self.epsilon * sign) * optimum - factual
 
+    def faults(self, problem: Problem, factual: Tensor, margin: float) -> list[str]:
+        """A decision of nothing but zeros costs 0 anywhere: its regret is 1 at the most."""
+        why = (
+            "Epsilon needs at most 1 here: the decision costs nothing in any context, so that its "
+            f"regret is never above 1; got {self.epsilon:g}"
+        )
+        never = (factual == 0).all(1) & (self.epsilon > 1)
+        return [why if one else "" for one in never.tolist()]
+
     @property
     def _percent(self) -> str:
         return f"{100 * self.epsilon:g}%"
@@ -71,11 +90,6 @@ class Epsilon(Criterion):
         return f"What would have put the decision {self._percent} off the best?"
 
     def answer(self, tie: bool, unbeaten: bool) -> str:
-        if unbeaten:
-            return (
-                "in this context the best value is 0, of which any regret is enough; the factual "
-                "decision still attains it"
-            )
         return f"in this context the regret of the factual decision is at least {self.epsilon:g}"
 
     def miss(self, violation: float, sense: Sense) -> str:
@@ -89,8 +103,6 @@ class Epsilon(Criterion):
         return f"What would have put {which} at least {self._percent} off the best{row.by}?"
 
     def success(self, row: RowFacts) -> str:
-        if row.unmoved:
-            return ""
         return f"{row.decided} would have been at least {self._percent} off the best{row.by}"
 
     def failure(self, row: RowFacts) -> str:

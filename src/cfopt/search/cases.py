@@ -19,6 +19,7 @@ from cfopt.exact.relu import Division, Node, Relaxed, ReluProof, ReluTask, State
 from cfopt.exact.relu.relaxation import Multipliers, combined
 from cfopt.problems.solved import same_decision
 from cfopt.question.quantifier import Quantifier
+from cfopt.search.cuts import LEADS
 
 #: A decision is worth a cut if it beats the plan by more than this fraction of its terms.
 _WORTH_A_CUT = 1e-10
@@ -73,7 +74,7 @@ class CaseTree:
         self._network, self._grid = model.network(row), model.grid(row)
         self.cuts = cuts
         self._keys = {(cut.decision + 0.0).tobytes() for cut in cuts}
-        self._known = model.inequalities(row, cuts)
+        self._known = model.inequalities(row, cuts, LEADS)
         self.loss, self._most = loss, most
         self.x: Tensor | None = None  # a context that is nearer than what was known
         self.radius, self.solves, self.looks = radius, 0, 0
@@ -200,7 +201,7 @@ class CaseTree:
             return
         self._keys.add(key)
         self.cuts.append(Cut(decision, self._model.quantifier))
-        self._known = self._model.inequalities(self._row, self.cuts)
+        self._known = self._model.inequalities(self._row, self.cuts, LEADS)
 
     def _choose(self, state: State, relaxed: Relaxed, weights: list[Array]) -> Division | None:
         """A feature that is not whole; else the neuron whose relaxation falls shortest.

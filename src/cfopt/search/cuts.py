@@ -14,7 +14,7 @@ from cfopt._typing import Array
 from cfopt.engine.rules import TOLERANCE
 from cfopt.exact.affine_proof import CutProof
 from cfopt.exact.affine_task import AffineTask
-from cfopt.exact.certificate import Cut, cut_directions
+from cfopt.exact.certificate import Cut
 from cfopt.exact.geometry import HalfSpaces, Leaf, Master, Nearest
 from cfopt.problems.solved import FEASIBILITY_TOLERANCE
 from cfopt.question.quantifier import Quantifier
@@ -22,6 +22,11 @@ from cfopt.question.quantifier import Quantifier
 #: By what fraction of its terms a cut may be broken where decisions are known to some tolerance
 #: only, and none would meet all cuts: well within what counts as valid.
 EASE = TOLERANCE / 4
+#: How many times the least lead over the factual decision is asked for: prices may have grown.
+LEADS = 10.0
+#: How far inside to look where a row ended on a boundary that solver or rounding cannot resolve, as
+#: fractions of the terms that a cut compares at x0.
+INSIDE = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 
 
 @cache
@@ -98,8 +103,7 @@ class CutRow:
 
     def add_all(self, cuts: Sequence[Cut]) -> None:
         """Collect cuts, all at once."""
-        directions = cut_directions(cuts, self._model, self._row)
-        self._keep(cuts, self._model.cut(self._row, directions, self.ease))
+        self._keep(cuts, self._model.cuts(self._row, cuts, self.ease, LEADS))
 
     @staticmethod
     def add_each(rows: Sequence[CutRow], cuts: Sequence[Sequence[Cut]]) -> None:

@@ -23,7 +23,7 @@ from cfopt.names import counted
 from cfopt.problems.solved import Solved, same_decision
 from cfopt.question.quantifier import Quantifier
 from cfopt.search.base import Search, check_whole
-from cfopt.search.cuts import EASE, CutRow
+from cfopt.search.cuts import EASE, INSIDE, CutRow
 
 #: A decision is worth a cut if it beats the plan by more than this fraction of
 #: `sum_j |price_j d_j|`: far below what counts as valid, so that the answer is the
@@ -33,9 +33,6 @@ _WORTH_A_CUT = 1e-10
 _BEYOND = (1.0, 1.02, 1.1, 1.3, 1.7, 2.5, 4.0)
 #: The fraction of the time after which a row is stopped early, so that there is some left for that.
 _ROUNDS = 0.75
-#: How far inside to look where a row ended on a boundary that solver or rounding cannot resolve, as
-#: fractions of the terms that a cut compares at x0.
-_INSIDE = (0.0, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4)
 #: Prices that are this many times smaller than what they are sums of have lost as many digits.
 _CANCELLED = 4.0
 #: How many rows are handed over at once, which costs little more than one: at least so many, and
@@ -203,7 +200,8 @@ class _Run:
         rival = rules.rival(prices[0])
         terms = rules.terms(prices[0], rival.decisions)
         if rival.shortfall is None:
-            return rival, terms.hold(_WORTH_A_CUT), terms.hold(TOLERANCE / 2)
+            good = terms.hold(TOLERANCE / 2) & rules.unseats(prices[0], rival.decisions)
+            return rival, terms.hold(_WORTH_A_CUT), good
         good = rules.judge(prices[0], rival.decisions, TOLERANCE / 2, rival.shortfall).holds
         return rival, terms.hold(_WORTH_A_CUT), good
 
@@ -281,7 +279,7 @@ class _Run:
     def _step_inside(self, rows: list[int]) -> set[int]:
         """For rows on a boundary that cannot be resolved: the nearest point that keeps off it."""
         found: set[int] = set()
-        for distance in _INSIDE:
+        for distance in INSIDE:
             left = [row for row in rows if row not in found and not is_over(self.deadline)]
             firm = {row: self.cuts[row].relaxed(-distance).solve() for row in left}
             reached = {row: change for row, change in firm.items() if change is not None}

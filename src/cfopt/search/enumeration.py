@@ -23,7 +23,7 @@ from cfopt.exact.scenario_proof import ScenarioProof
 from cfopt.exact.worst_case import WorstCases
 from cfopt.question.quantifier import Quantifier
 from cfopt.search.base import Search, check_whole
-from cfopt.search.cuts import CutRow
+from cfopt.search.cuts import INSIDE, CutRow
 from cfopt.search.scenario_tree import ScenarioTree
 
 #: A decision whose inequality is broken by more than this fraction of its size is worth a cut.
@@ -236,6 +236,7 @@ class _Row:
             if change is None:
                 change = self._meet_every(branch)
                 self.branches[k] = branch
+            change = None if change is None else self._inside(branch, change)
             if change is not None and self.model.norm(change) < self.cost:
                 self.u, self.cost = change, self.model.norm(change)
         return False
@@ -273,6 +274,14 @@ class _Row:
             if is_over(self.deadline):
                 return None
             cuts.add(cut)
+
+    def _inside(self, cuts: CutRow, change: Array) -> Array | None:
+        """The change, or the nearest off the boundary, if only there the factual is beaten."""
+        for distance in INSIDE:
+            found = cuts.relaxed(-distance).solve() if distance else change
+            if found is not None and self.table.unseats(self.row, found):
+                return found
+        return None
 
     def _holds(self, change: Array) -> bool:
         """Whether the whole criterion holds after a change."""

@@ -31,11 +31,12 @@ class ListedCases:
     def __init__(
         self, task: Task, model: ReluTask, row: int, radius: float, loss: float, most: float
     ) -> None:
-        assert model.listed is not None  # as its refusal has made sure
+        candidates = model.candidates(row)
+        assert candidates is not None  # as its refusal has made sure
         self.loss, self.radius, self._most = loss, radius, most
         self.x: Tensor | None = None
         self._trees: list[CaseTree] = []
-        for decision in model.listed:
+        for decision in candidates:
             cuts = [Cut(decision, Quantifier.SOME)]
             tree = CaseTree(task, model, row, cuts, self.radius, self.loss)
             self._trees.append(tree)

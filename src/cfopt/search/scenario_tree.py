@@ -16,6 +16,7 @@ from cfopt.exact.scenario import Mixture, SomeDecision
 from cfopt.exact.scenario_case import Asker, Case, Path, Step, Turns
 from cfopt.exact.scenario_proof import Asked, Between, Part, Settled
 from cfopt.question.quantifier import Quantifier
+from cfopt.search.cuts import INSIDE
 
 #: What may be left open, as a fraction of the cost.
 _GAP = 5e-7
@@ -92,8 +93,9 @@ class ScenarioTree:
     ) -> None:
         self._model, self._row, self._table, self._deadline = model, row, table, deadline
         self.u, self.cost = u, cost
-        self._whole = Case.whole(Asker(model, row, table.decisions))
-        self._inequalities = SomeDecision.every(model, row, table.decisions)
+        candidates = table.decisions[model.may_suffice(row, table.decisions)]
+        self._whole = Case.whole(Asker(model, row, candidates))
+        self._inequalities = SomeDecision.every(model, row, candidates)
         self._heap: list[tuple[float, int, _Open]] = []
         self._proved: dict[int, Part] = {}
         self._pushed = self.looked = 0
@@ -175,7 +177,7 @@ class ScenarioTree:
             return
         broken = self._broken(nearest.u, nearest.u, one.case.path)
         if not broken:
-            self._take(nearest.u)
+            self._take(self._inside(one.case.cuts, nearest.u))
             self.complete &= nearest.bound >= self._enough
             return
         self._improve(broken, nearest.u)
@@ -222,9 +224,19 @@ class ScenarioTree:
                 return
             broken = self._broken(u, way)
             if not broken:
-                self._take(u)
+                self._take(self._inside(cuts, u))
                 return
 
-    def _take(self, u: Array) -> None:
-        if self._model.norm(u) < self.cost:
+    def _inside(self, cuts: HalfSpaces, u: Array) -> Array | None:
+        """The change, or the nearest off the boundary, if only there the factual is beaten."""
+        terms = np.abs(cuts.normals) @ np.abs(u) + np.abs(cuts.limits)
+        for distance in INSIDE:
+            firm = cuts._replace(limits=cuts.limits - distance * terms)
+            found = self._nearest(firm).u if distance else u
+            if found is not None and self._table.unseats(self._row, found):
+                return found
+        return None
+
+    def _take(self, u: Array | None) -> None:
+        if u is not None and self._model.norm(u) < self.cost:
             self.u, self.cost = u, self._model.norm(u)

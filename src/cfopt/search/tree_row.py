@@ -117,7 +117,8 @@ class TreeRow:
         listed = rules.problem.decisions(self.limit)
         assert listed is not None  # as `refusal` has made sure
         here = self.model.prices(self.model.space.origin[self.row][None]).numpy()
-        choices = self.model.choices(listed.numpy())
+        candidates = listed.numpy()[self.model.may_suffice(self.row, listed.numpy())]
+        choices = self.model.choices(candidates)
         for k in np.argsort(choices @ here.ravel(), kind="stable").tolist():
             branched = Branched(self._root.fresh(), self.model, self.row)
             branched.add(choices[k], Quantifier.SOME)

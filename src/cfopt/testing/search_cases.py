@@ -116,7 +116,8 @@ def truly_holds(
 ) -> Tensor:
     """Whether a criterion holds for costs, by brute force over all decisions: `(B, n) -> (B,)`.
 
-    `h <= 1e-6 sum_j |price_j d_j|`, as for every answer, where the rival is an exact optimum.
+    `h <= 1e-6 sum_j |price_j d_j|`, as for every answer, where the rival is an exact optimum; for
+    `Epsilon` another decision must win, by more than rounding.
 
     Arguments:
         problem: an exact problem whose decisions can be listed.
@@ -146,7 +147,11 @@ def truly_holds(
     asked = margin * (prices * wanted).sum(1).abs()
     rounding = 1e-12 * size.amax(1) * direction.abs().sum(1)
     granted = 1e-6 * terms.abs().sum(1) + rivals * noise * size.sum(1)
-    return terms.sum(1) + asked <= granted + rounding
+    holds = terms.sum(1) + asked <= granted + rounding
+    if isinstance(criterion, Epsilon):
+        lead = 1e-9 * size.amax(1) * (factual - best).abs().sum(1)
+        holds &= (prices * (factual - best)).sum(1) > lead - rivals * noise * size.sum(1)
+    return holds
 
 
 def least_loss(

@@ -18,7 +18,7 @@ class ReluListProof(Certificate[ReluTask]):
     """A tree of cases for each decision of the list, which must be refuted or bounded one by one.
 
     Arguments:
-        branches: the proof of each decision, in the order of the problem's list.
+        branches: the proof of each decision that may be enough, in the order of the problem's list.
         infeasible: whether they are said to prove that there is no explanation.
     """
 
@@ -32,11 +32,11 @@ class ReluListProof(Certificate[ReluTask]):
 
     def bound(self, model: ReluTask, row: int) -> float:
         """The least bound of any decision; 0 unless all of them are there."""
-        listed = model.listed
+        listed = model.candidates(row)
         if listed is None or len(listed) != len(self.branches):
             return 0.0
         pairs = zip(self.branches, listed, strict=True)
-        return min(proof.bound(model, row, some=decision) for proof, decision in pairs)
+        return min((proof.bound(model, row, some=one) for proof, one in pairs), default=np.inf)
 
     def decisions(self) -> list[Array]:
         """Those of all its cuts."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -82,11 +81,12 @@ class ReluTask(ExactTask):
         found = (one for one in (Quantifier.EVERY, Quantifier.SOME) if self.multiples(one))
         return next(found, Quantifier.GIVEN)
 
-    @cached_property
-    def listed(self) -> Array | None:
-        """All choices of a decision for each predictor, `(D, K m)`, where one of them is enough."""
-        found = self.rules.problem.decisions(_LISTED)
-        return None if found is None else self.choices(found.numpy())
+    def candidates(self, row: int) -> Array | None:
+        """All choices of a decision for each predictor that may be enough, `(D, K m)`."""
+        listed = self.rules.problem.decisions(_LISTED)
+        if listed is None:
+            return None
+        return self.choices(listed.numpy()[self.may_suffice(row, listed.numpy())])
 
     def network(self, row: int) -> Network:
         """Prices as a function of a row's change."""
@@ -105,17 +105,21 @@ class ReluTask(ExactTask):
         farthest = np.maximum(np.abs(system.lower), np.abs(system.upper))
         return float(self.norm(farthest) ** (1 / self.norm.power))
 
-    def inequalities(self, row: int, cuts: Sequence[Cut]) -> Inequalities:
-        """The criterion's cuts, to the last digit, and the limits on sums of features."""
+    def inequalities(self, row: int, cuts: Sequence[Cut], leads: float = 1.0) -> Inequalities:
+        """The criterion's cuts, to the last digit, and the limits on sums of features.
+
+        With leads over the factual decision that are so many times what is asked for.
+        """
         system = self.system(row)
         nothing = np.empty((0, self._layers.weights[-1].shape[0]))
-        found = (
-            [self.directions(row, cut.quantifier, own) for own in self.parts(cut.decision[None])]
-            for cut in cuts
-        )
-        directions = np.concatenate([nothing, *(block_diag(*each) for each in found)])
-        none = np.zeros(len(directions))
-        return Inequalities(directions, none, system.matrix, system.row_lower, system.row_upper)
+        found = [(cut.quantifier, self.parts(cut.decision[None])) for cut in cuts]
+        each = [
+            block_diag(*(self.directions(row, role, own) for own in parts)) for role, parts in found
+        ]
+        asked = [self.lead(row, role, own) for role, parts in found for own in parts]
+        leeway = -leads * np.concatenate([np.empty(0), *asked])
+        directions = np.concatenate([nothing, *each])
+        return Inequalities(directions, leeway, system.matrix, system.row_lower, system.row_upper)
 
     def granted(self, row: int, cuts: Sequence[Cut], radius: float) -> Array:
         """By how much cuts may be broken in contexts that verification calls valid, `(C,)`.

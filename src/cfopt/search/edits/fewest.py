@@ -51,6 +51,8 @@ def fewest(
         excess = prices @ directions.T - _granted(asked, prices[None], size, weights)[0]
         relief = _granted(asked, effect, size, weights) - effect @ directions.T
         counts = _counts(excess, relief.T, place).reshape(len(decisions), -1).max(axis=1)
+        if quantifier is Quantifier.SOME:
+            counts[~asked.may_suffice(0, decisions)] = np.inf
         needed.append(float(counts.min() if quantifier is Quantifier.SOME else counts.max()))
     return max(needed)
 

@@ -73,7 +73,8 @@ class Own(Problem):
     def optimise(self, prices: Array) -> Array:
         return np.stack([self.choose(row) for row in prices])
 
-    def faults(self, decisions: Array) -> list[str]:
+    @staticmethod
+    def faults(decisions: Array) -> list[str]:
         return ["" if any((one == y).all() for one in PLANS) else "is no plan" for y in decisions]
 
 

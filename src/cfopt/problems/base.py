@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
+from inspect import isfunction
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -67,7 +68,8 @@ class Problem(DecisionSpace, ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         for name in _BY_SOLVER & vars(cls).keys():
-            setattr(cls, name, guarded(vars(cls)[name]))
+            if isfunction(method := vars(cls)[name]):  # a static method has no state to guard
+                setattr(cls, name, guarded(method))
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         problem = super().__new__(cls)

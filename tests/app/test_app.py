@@ -548,9 +548,12 @@ def test_known_contexts_are_starts(example: Path) -> None:
     change(example, "# [reference]", "[reference]")
     change(example, '# file = "history.csv"', 'file = "contexts.csv"')
     change(example, 'kind = "Auto"', 'kind = "MDMM"\nmax_steps = 1')
+    change(example, "scale = [4.0, 2.0, 1.0, 1.0]", "")
     done = cf("explain", example)
     assert done.exit_code == 0, done.output
     e = results(example.parent / "results")
+    settings = json.loads((example.parent / "results" / "settings.json").read_text())
+    assert settings["usual changes"] == list(e.features.usual or ()) != []
     weekend = e.x0[:, 3] == 1  # which cannot change, and no other day on which it is the same helps
     assert torch.equal(e.valid, ~weekend)
     assert any("reference" in method.lower() for method in e.method)

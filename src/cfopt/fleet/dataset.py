@@ -186,8 +186,9 @@ class Answers:
 
         Arguments:
             workers: how many processes explain; None for as many as there are cores, where it is
-                worth while. They begin as Python's own do: keep the call behind
-                `if __name__ == "__main__":` in a script.
+                worth while, and for one at least where time is limited; 1 for this process alone.
+                They begin as Python's own do: keep the call behind `if __name__ == "__main__":` in
+                a script.
             shard: which of how many shards, from 1; None for all parts.
             engine: "processes" on this machine, or "dask".
             scheduler: the address of a Dask scheduler; None for a cluster on this machine.

@@ -43,7 +43,7 @@ class Orders:
 
     Arguments:
         workers: how many processes explain; None for as many as there are cores, where it is worth
-            while.
+            while, and for one at least where time is limited; 1 for this process alone.
         shard: which of how many shards, from 1; None for all parts.
         engine: "processes" on this machine, or "dask".
         scheduler: the address of a Dask scheduler; None for a cluster on this machine.

@@ -49,12 +49,12 @@ class ReluBall:
         network = Network((plain.weights[0] * units, *plain.weights[1:]), plain.biases)
         ends = np.where(units > 0, radius, 0.0)
         region = Region(-ends, ends, radius, NORMS[type(self._off_by.norm)])
-        size = model.rules.size
-        granted = 0.0 if size is None else model.rules.rounding * float(size[row])
+        size = 0.0 if model.rules.size is None else float(model.rules.size[row])
+        granted = model.rules.rounding * size
         if Quantifier.SOME in model.rules.criterion.multiples:
-            granted = -max(
-                granted, np.finfo(np.float64).tiny
-            )  # by equality, another may be as good
+            # Another plan has to win by a lead; the largest price may be twice that at x0.
+            lead = 2 * model.rules.lead * size * float(np.abs(directions).sum(axis=1).max())
+            granted = -max(lead, float(np.finfo(np.float64).tiny))
         weights = -directions @ network.weights[-1]
         constants = -directions @ network.biases[-1]
         waiting = [Intervals.unknown(network)]

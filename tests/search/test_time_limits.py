@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ import cfopt
 from cfopt._typing import Array
 from cfopt.engine.progress import Progress
 from cfopt.errors import InputError
+from cfopt.exact.relu import relax
 from cfopt.problems import MILP, Finite, Oracle
 from cfopt.problems.wishes import Uses
 from cfopt.search import Edits, Fallback, Reference
@@ -340,3 +342,25 @@ def test_a_group_has_its_change_in_time(clock: Clock) -> None:
     group = cfopt.explain_group(CONTEXTS, pipeline, cfopt.Epsilon(0.01), time_limit=400.0)
     assert group.valid
     assert clock.now - began <= 425.0
+
+
+def test_proofs_about_many_decisions_end_in_time(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A case of a network takes a second to bound, and each decision has cases of its own."""
+    calls: list[float] = []
+
+    def slowly(*given: Any) -> Any:
+        clock.now += 1.0
+        calls.append(clock.now)
+        return relax(*given)
+
+    monkeypatch.setattr("cfopt.search.cases.relax", slowly)
+    pipeline = cfopt.Pipeline(NETWORK, Finite(DECISIONS))
+    search = cfopt.Certify(cfopt.Sequential(restarts=0))
+    for limited in ({"time_limit": LIMIT}, {"search": replace(search, seconds=LIMIT)}):
+        calls.clear()
+        began = clock.now
+        cfopt.explain(CONTEXTS, pipeline, cfopt.Epsilon(0.5), **{"search": search, **limited})
+        assert late(calls, -1e9) > 4  # it began to prove
+        assert late(calls, began) <= MOST

@@ -131,7 +131,8 @@ class CaseTree:
         number = len(self._nodes)
         case = _Case(state)
         self._nodes.append(Node(parent, above, state.region.radius, ()))
-        if state.bound < self._goal:
+        # Without a bound, when time is up: then the case proves nothing.
+        if state.bound < self._goal and not is_over(self._rules.problem.deadline):
             self._bound(case)
         self._nodes[number] = replace(self._nodes[number], steps=tuple(case.steps))
         if case.state.bound < self._goal and case.division is not None:

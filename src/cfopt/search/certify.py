@@ -97,8 +97,8 @@ class Certify(Search):
         if trees_of(task.predictor) is not None:
             yield from proved_by_cells(task, points, seconds, step)
             return
-        deadline = min(clock.now() + seconds, task.rules.problem.deadline)
-        model = ReluTask(task)
+        task = task.until(clock.now() + seconds)
+        deadline, model = task.rules.problem.deadline, ReluTask(task)
         rest = [row for row in range(len(task)) if not _proved(task, model, points, row)]
         proved = [row for row in range(len(task)) if row not in set(rest)]
         if proved:

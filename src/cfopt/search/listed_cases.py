@@ -37,6 +37,8 @@ class ListedCases:
         self.x: Tensor | None = None
         self._trees: list[CaseTree] = []
         for decision in candidates:
+            if is_over(model.rules.problem.deadline):
+                return  # nothing is proved without the others
             cuts = [Cut(decision, Quantifier.SOME)]
             tree = CaseTree(task, model, row, cuts, self.radius, self.loss)
             self._trees.append(tree)

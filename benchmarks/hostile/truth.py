@@ -89,7 +89,7 @@ class Truth:
 
     def _met_in(self, s: int, prices: Array, granted: float, margin: float) -> Array:
         case, y0 = self.case, self.factual[s]
-        rounding = 1e-11 * np.abs(prices).max(axis=1)
+        rounding = 1e-11 * np.maximum(self._sizes[s], np.abs(prices).max(axis=1))
         if case.epsilon:
             values = prices @ case.listed.T
             best, worth = case.listed[values.argmin(axis=1)], prices @ y0
@@ -109,6 +109,11 @@ class Truth:
             slack = granted * size.max(axis=1, initial=0.0) + rounding * len(plan)
             found.append((h <= slack[:, None]).all(axis=1))
         return np.array(found).T
+
+    @cached_property
+    def _sizes(self) -> list[float]:
+        """The largest price of each scenario at the start, of which rounding is a fraction."""
+        return [np.abs(one.prices(self.x0[None])).max() for one in self.scenarios]
 
     def plans(self, s: int) -> Array:
         return self.case.listed[self.case.wanted[s if self.grouped else self.row]]

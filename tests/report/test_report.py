@@ -753,14 +753,14 @@ def test_the_page_works_in_a_browser(mixed: cfopt.Explanation, tmp_path: Path) -
     seen = _dump(path, tmp_path)
     state = json.loads(re.sub(r"<[^>]*>", "", seen.split("<body>")[1].split("</body>")[0]))
     assert state["errors"] == []
-    assert state["count"] == 5
+    assert state["count"] == 6
     known = [float(d) for d in state["order"] if d]
     assert known == sorted(known, reverse=True)
     assert state["order"][-2:] == ["", ""]
     assert state["shown"] == ["proved-infeasible"]
-    assert state["told"] == "1 of 5 tasks"
+    assert state["told"] == "1 of 6 tasks"
     assert state["open"] == 1
-    assert state["made"] == 1  # of five: the others are text until they are opened
+    assert state["made"] == 1  # of six: the others are text until they are opened
     assert state["large"] == 1
     assert state["found"] == ["rejected"]  # found in words that were never shown
     assert state["printed"] == [["rejected", True]]  # what is filtered, in full

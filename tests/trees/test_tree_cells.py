@@ -452,7 +452,10 @@ def test_references_are_starts_and_threads_change_nothing() -> None:
     other = cfopt.explain(contexts[:6], pipeline, cfopt.Absolute(wanted), search=search)
     assert plain.status == other.status
     assert torch.allclose(plain.loss, other.loss, rtol=1e-6, equal_nan=True)
-    chosen = cfopt.explain(contexts[:6], pipeline, cfopt.Absolute(wanted), reference=contexts)
+    units = cfopt.Features(scale=[1.0] * 4)  # not those that the reference would give
+    chosen = cfopt.explain(
+        contexts[:6], pipeline, cfopt.Absolute(wanted), reference=contexts, features=units
+    )
     assert torch.allclose(plain.loss, chosen.loss, rtol=1e-6, equal_nan=True)
     assert "cells of trees" in chosen.method
 
@@ -532,11 +535,12 @@ def test_certify_proves_what_another_search_found_behind_trees() -> None:
     wanted = cfopt.Absolute(pipeline.decide(x)[40:44])
     exact = cfopt.explain(x[:4], pipeline, wanted)
     first = cfopt.search.DerivativeFree()
-    found = cfopt.explain(x[:4], pipeline, wanted, search=first, reference=x)
+    known: dict[str, Any] = {"reference": x, "features": cfopt.Features(scale=[1.0] * 3)}
+    found = cfopt.explain(x[:4], pipeline, wanted, search=first, **known)
     assert exact.optimal.all()
     for limit in (None, 1e-9):
         search = cfopt.Certify(first, seconds=limit)
-        e = cfopt.explain(x[:4], pipeline, wanted, search=search, reference=x)
+        e = cfopt.explain(x[:4], pipeline, wanted, search=search, **known)
         assert e.valid.all()
         assert (e.loss <= found.loss * (1 + 1e-9)).all()
         assert (e.bound <= exact.loss * (1 + 1e-9)).all()

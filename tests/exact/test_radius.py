@@ -99,6 +99,9 @@ def test_behind_a_network_the_radius_is_the_distance_of_an_exception() -> None:
         assert set(e.radius_kind) <= {"at most", ""}
         known = ~e.radius.isnan()
         assert known.any()
+        row = known.nonzero()[0]
+        alone = cfopt.explain(x0[row], pipeline, cfopt.Absolute(pipeline.decide(x0[row])))
+        assert torch.allclose(alone.radius, e.radius[row], rtol=0.2)
         # No better than it says: sampled contexts that fail are hardly ever nearer.
         draws = normal(300, *x0.shape, seed=7)
         off = draws / draws.norm(dim=2, keepdim=True)

@@ -132,10 +132,12 @@ def _of_rows(
             kinds[kinds == RadiusKind.EXACT] = RadiusKind.AT_LEAST
     else:
         length, kinds = np.zeros(len(part)), np.full(len(part), "", dtype=object)
-    rows = torch.from_numpy(np.flatnonzero(kinds == ""))
-    if len(rows):
+    unknown = np.flatnonzero(kinds == "")
+    if len(unknown):
+        rows = torch.from_numpy(unknown)
         rest = replace(task[rows], differentiable=_differentiable(task))
-        length[rows], kinds[rows] = _by_attack(rest, part.x[rows], units)
+        # By the array: NumPy takes a tensor of one entry for a number.
+        length[unknown], kinds[unknown] = _by_attack(rest, part.x[rows], units)
     return length, kinds
 
 

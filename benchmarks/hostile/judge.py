@@ -89,13 +89,13 @@ def judged(case: Case) -> list[tuple[str, str]]:
     """How each row of a case ended, and why."""
     try:
         with of_torch(case.threads):
-            e = case.ask()
+            claimed = [*claims(case, case.ask())]
     except cfopt.InputError as error:
         return [("refused", str(error))] * case.answers
     except Exception as error:  # whatever it is, a user would have lost the batch
         return [("crash", f"{type(error).__name__}: {error}"[:300])] * case.answers
     found = []
-    for truth, claim, message in claims(case, e):
+    for truth, claim, message in claimed:
         ended, why = verdict(truth, claim)
         if ended in ("missed", "right") and _RAISED.search(message):
             ended = "crash"
